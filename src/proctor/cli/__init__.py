@@ -1,0 +1,1 @@
+"""Floor 8: commands. No rules; heavy imports inside the command."""

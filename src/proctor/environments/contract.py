@@ -1,0 +1,233 @@
+"""The contract between the runtime and an environment provider.
+
+A provider (`Environment`) opens sessions; a session (`EnvironmentSession`) is one place with
+files and processes. Rules that every provider keeps, and the conformance suite checks:
+
+- `problems(spec)` says why a specification cannot be honoured, before anything is opened.
+- `open` either returns a live session or raises and leaves nothing behind.
+- Every failure of the place itself is an `EnvironmentFault`. A command's own exit code,
+  time-out or output never is: they come back in the `ExecResult`.
+- Commands run in their own process group with stdin closed unless given; when the command ends
+  or its time is up, the whole group is killed. Output is bounded: head and tail are kept.
+- `close` is idempotent, copes with partial initialisation, and bounds every wait.
+- Nothing of the driver's environment variables enters the session except what is passed in.
+
+Paths are POSIX paths *inside* the session. Relative paths are relative to `paths.workspace`.
+"""
+
+import posixpath
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+from proctor.environments.network import NetworkPhases, NetworkPolicy
+from proctor.kernel.errors import EnvironmentFault
+
+OUTPUT_LIMIT_BYTES = 1_000_000
+"""Default bound on captured output per stream; the head and the tail are kept."""
+
+Command: TypeAlias = Sequence[str] | str
+"""An argv list, or a script for the environment's shell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Wishes; None means no wish. Enforced where the provider can, else refused or noted."""
+
+    cpus: float | None = None
+    memory_mb: int | None = None
+    storage_mb: int | None = None
+    pids: int | None = None
+    gpus: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        names = ("cpus", "memory_mb", "storage_mb", "pids", "gpus")
+        return {n: v for n in names if (v := getattr(self, n)) is not None}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Resources":
+        return cls(**data)
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSpec:
+    """What one environment must offer. Part of the plan.
+
+    `absolute_paths`: scripts use fixed paths such as /app, /tests, /logs, which the provider
+    must supply privately. `image`: an image the task needs; `build`: lines of an image recipe
+    (FROM, RUN) that a provider without images cannot honour. `workdir`: where commands start.
+    `env`: variables set for every command. `copies`: (host path, path inside) placed at open.
+    """
+
+    absolute_paths: bool = False
+    image: str | None = None
+    build: tuple[str, ...] = ()
+    workdir: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    copies: tuple[tuple[str, str], ...] = ()
+    network: NetworkPhases = NetworkPhases()
+    resources: Resources = Resources()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "absolute_paths": self.absolute_paths,
+            "image": self.image,
+            "build": list(self.build),
+            "workdir": self.workdir,
+            "env": dict(self.env),
+            "copies": [list(pair) for pair in self.copies],
+            "network": self.network.to_json(),
+            "resources": self.resources.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "EnvironmentSpec":
+        return cls(
+            absolute_paths=data["absolute_paths"],
+            image=data["image"],
+            build=tuple(data["build"]),
+            workdir=data["workdir"],
+            env=dict(data["env"]),
+            copies=tuple((str(a), str(b)) for a, b in data["copies"]),
+            network=NetworkPhases.from_json(data["network"]),
+            resources=Resources.from_json(data["resources"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPaths:
+    """The well-known places of a session, as absolute paths inside it."""
+
+    workspace: str
+    tests: str
+    logs: str
+    solution: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """What a command did. `exit_code` is negative for a signal; None when it was killed by us.
+
+    `stdout` and `stderr` are decoded as UTF-8 with replacement; when more than the limit was
+    written, head and tail are kept around a note and `truncated` is True. `dropped_bytes` counts
+    what was cut from both. `lingering` says that processes of the group outlived the command and
+    were killed. `out_of_memory` is set by providers that can tell.
+    """
+
+    exit_code: int | None
+    stdout: str
+    stderr: str
+    timed_out: bool = False
+    truncated: bool = False
+    dropped_bytes: int = 0
+    lingering: bool = False
+    out_of_memory: bool = False
+    duration_s: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Exit code 0 within the time."""
+        return self.exit_code == 0 and not self.timed_out
+
+
+class EnvironmentSession(ABC):
+    """One open place. Use as an async context manager, or call `close`."""
+
+    paths: SessionPaths
+    isolated: bool = False
+    """Whether what runs inside can neither read nor change the host."""
+
+    @abstractmethod
+    async def exec(
+        self,
+        command: Command,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        user: str | int | None = None,
+        stdin: bytes | None = None,
+        timeout_s: float | None = None,
+        output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
+        resources: Resources | None = None,
+    ) -> ExecResult:
+        """Run a command to its end. `resources` bounds this command's processes."""
+
+    @abstractmethod
+    async def upload(self, source: Path, target: str) -> None:
+        """Copy a host file or tree to `target`. Links that leave the tree are refused."""
+
+    @abstractmethod
+    async def download(self, source: str, target: Path) -> None:
+        """Copy a file or tree from inside to `target` on the host. Never follows links."""
+
+    @abstractmethod
+    async def read(self, path: str, *, limit_bytes: int = 10_000_000) -> bytes:
+        """A regular file's bytes. Raises FileNotFoundError; EnvironmentFault over the limit."""
+
+    @abstractmethod
+    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """Write a file, making its folders."""
+
+    @abstractmethod
+    async def remove(self, path: str) -> None:
+        """Remove a file or tree if it is there."""
+
+    @abstractmethod
+    async def alive(self) -> bool:
+        """Whether the place still exists."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Remove the place with everything in it. Idempotent."""
+
+    async def set_network(self, policy: NetworkPolicy) -> None:
+        """Switch the live policy. A provider that cannot refuses such plans in `problems`."""
+        raise EnvironmentFault("this environment cannot switch its network policy", permanent=True)
+
+    async def kill_processes(self) -> None:
+        """Kill whatever agents left running, before grading. Default: nothing outlives exec."""
+
+    def script_env(self) -> dict[str, str]:
+        """The variables that portable scripts honour."""
+        return {
+            "WORKSPACE": self.paths.workspace,
+            "TESTS_DIR": self.paths.tests,
+            "LOGS_DIR": self.paths.logs,
+        }
+
+    def resolve(self, path: str) -> str:
+        """`path` as an absolute, normalised path inside the session."""
+        return posixpath.normpath(posixpath.join(self.paths.workspace, path))
+
+
+class Environment(ABC):
+    """A provider of sessions. `Options` may be a pydantic model of its `-p environment.*`."""
+
+    id: ClassVar[str]
+    version: ClassVar[str] = "1"
+    Options: ClassVar[type[Any] | None] = None
+
+    def __init__(self, options: Any = None) -> None:
+        self.options = options
+
+    def requirements(self) -> list[str]:
+        """What is missing on this machine for the provider to work at all; empty when ready."""
+        return []
+
+    @abstractmethod
+    def problems(self, spec: EnvironmentSpec) -> list[str]:
+        """Why `spec` cannot be honoured; empty when it can."""
+
+    def notices(self, spec: EnvironmentSpec) -> list[tuple[str, str]]:
+        """(code, message) warnings about what of `spec` is skipped; recorded with the attempt."""
+        return []
+
+    @abstractmethod
+    async def open(self, spec: EnvironmentSpec, labels: Mapping[str, str]) -> EnvironmentSession:
+        """Open a session. `labels` (run, attempt, owner) mark it before anything is created."""
+
+    def facts(self) -> dict[str, Any]:
+        """What is worth recording about the provider on this machine."""
+        return {}

@@ -1,0 +1,1 @@
+"""One attempt: its phases, its evaluation mode, its clean-up."""

@@ -1,0 +1,88 @@
+"""A harness is the agent under test as a program."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from proctor.environments.contract import EnvironmentSession
+from proctor.evals.contracts.result import RunResult
+from proctor.evals.contracts.task import PreparedTask
+from proctor.models.contract import CallContext, Model
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptContext:
+    """What an attempt gives to its harness.
+
+    `deadline_s` is how many seconds the agent has from the start of `run`, None when unlimited.
+    `model` is None when the request has none. `artifacts_dir` is a host folder, made on use by
+    `artifact_path`, whose files become the attempt's artifacts.
+    """
+
+    task_id: str
+    attempt: int
+    deadline_s: float | None
+    model: Model | None
+    artifacts_dir: Path
+
+    def artifact_path(self, name: str) -> Path:
+        """Where to write the artifact `name` (a relative path without `..`)."""
+        relative = Path(name)
+        if relative.is_absolute() or ".." in relative.parts or not relative.parts:
+            raise ValueError(f"not a relative artifact path: {name!r}")
+        target = self.artifacts_dir / relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return target
+
+    @property
+    def call(self) -> CallContext:
+        """Who asks, for `Model.complete`."""
+        return CallContext(self.task_id, self.attempt)
+
+
+class HarnessSession(ABC):
+    """One agent, started in an environment."""
+
+    @abstractmethod
+    async def run(self) -> RunResult:
+        """Do the task. Cancelled when the agent's time is up; see `partial`."""
+
+    def partial(self) -> RunResult:
+        """What is known when `run` was cut off by its deadline. Default: no answer."""
+        return RunResult(timed_out=True)
+
+    async def close(self) -> None:
+        """Release what `start` acquired. Idempotent."""
+
+
+class Harness(ABC):
+    """Starts agents. `Options` may be a pydantic model of its `-p harness.*`."""
+
+    id: ClassVar[str]
+    version: ClassVar[str] = "1"
+    Options: ClassVar[type[Any] | None] = None
+    needs_reference: ClassVar[bool] = False
+    """Whether a task without a reference solution cannot be run with this harness."""
+    needs_model: ClassVar[bool] = False
+
+    def __init__(self, options: Any = None) -> None:
+        self.options = options
+
+    def requirements(self) -> list[str]:
+        """What is missing on this machine; empty when ready."""
+        return []
+
+    def environment_problems(self, environment_id: str) -> list[str]:
+        """Why this harness cannot run in that provider; empty when it can."""
+        return []
+
+    def settings(self) -> dict[str, Any]:
+        """What identifies this harness for reuse, besides its id, version and options."""
+        return {}
+
+    @abstractmethod
+    async def start(
+        self, session: EnvironmentSession, task: PreparedTask, context: AttemptContext
+    ) -> HarnessSession:
+        """Set the agent up, under the baseline network policy."""

@@ -1,0 +1,114 @@
+"""What a benchmark measures, and whether an observation is one."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from proctor.kernel.errors import BrokenComponent
+
+
+class Kind(StrEnum):
+    """`binary` is success or not (0 or 1); `scalar` is a finite number in a range."""
+
+    BINARY = "binary"
+    SCALAR = "scalar"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """One metric. `low`/`high` bound a scalar (inclusive; infinite = unbounded).
+
+    `reducers` are the allowed families: `avg`, `pass_at` (pass@k), `pass_hat` (pass^k),
+    `solved`; None means all that fit the kind (a scalar has only `avg`).
+    `higher_is_better` is for comparing, not for scoring.
+    """
+
+    id: str
+    kind: Kind = Kind.BINARY
+    low: float = 0.0
+    high: float = 1.0
+    reducers: tuple[str, ...] | None = None
+    higher_is_better: bool = True
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """The reducer families in the order they are reported."""
+        fitting = FAMILIES if self.kind is Kind.BINARY else ("avg",)
+        if self.reducers is None:
+            return fitting
+        return tuple(f for f in fitting if f in self.reducers)
+
+
+FAMILIES = ("avg", "pass_at", "pass_hat", "solved")
+
+
+@dataclass(frozen=True, slots=True)
+class MetricContract:
+    """All metrics of a benchmark and which one is primary."""
+
+    metrics: tuple[MetricSpec, ...]
+    primary: str
+
+    def problems(self) -> list[str]:
+        """Why this is not a contract; empty when it is."""
+        found = []
+        ids = [m.id for m in self.metrics]
+        if not ids:
+            found.append("no metric is declared")
+        found += [
+            f"metric {i!r} is declared twice" for i in sorted({i for i in ids if ids.count(i) > 1})
+        ]
+        if self.primary not in ids:
+            found.append(f"the primary metric {self.primary!r} is not declared (declared: {ids})")
+        for m in self.metrics:
+            if not isinstance(m.id, str) or not m.id.strip():
+                found.append(f"metric id {m.id!r} is not a name")
+            if m.kind is Kind.SCALAR and not m.low < m.high:
+                found.append(f"metric {m.id!r}: the range {m.low} to {m.high} is empty")
+            found += [
+                f"metric {m.id!r}: unknown reducer {r!r}"
+                for r in m.reducers or ()
+                if r not in FAMILIES
+            ]
+            if m.kind is Kind.SCALAR and m.reducers and set(m.reducers) - {"avg"}:
+                found.append(f"metric {m.id!r} is scalar: only 'avg' is allowed")
+            if not m.families:
+                found.append(f"metric {m.id!r} has no reducer")
+        return found
+
+    def check(self) -> None:
+        """Raise BrokenComponent when this is not a contract."""
+        if found := self.problems():
+            raise BrokenComponent("the metric contract is wrong: " + "; ".join(found))
+
+    def spec(self, metric_id: str) -> MetricSpec:
+        """The metric with this id. Raises KeyError."""
+        return next(m for m in self.metrics if m.id == metric_id)
+
+
+def observe(spec: MetricSpec, value: Any) -> float | str:
+    """The observation as a float, or the reason (text) why it is not one."""
+    if isinstance(value, bool):
+        return (
+            float(value) if spec.kind is Kind.BINARY else f"got {value!r} (bool), expected a number"
+        )
+    if not isinstance(value, int | float):
+        return f"got {value!r:.80} ({type(value).__name__}), expected {_expected(spec)}"
+    try:
+        number = float(value)
+    except OverflowError:
+        return f"got an integer too large for a number, expected {_expected(spec)}"
+    if not math.isfinite(number):
+        return f"got {number}, expected a finite number"
+    if spec.kind is Kind.BINARY and number not in (0.0, 1.0):
+        return f"got {value!r}, expected {_expected(spec)}"
+    if spec.kind is Kind.SCALAR and not spec.low <= number <= spec.high:
+        return f"got {value!r}, expected {_expected(spec)}"
+    return number
+
+
+def _expected(spec: MetricSpec) -> str:
+    if spec.kind is Kind.BINARY:
+        return "true/false or 0/1"
+    return f"a number from {spec.low:g} to {spec.high:g}"

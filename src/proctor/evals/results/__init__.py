@@ -1,0 +1,1 @@
+"""Evidence on disk: layout, records, ownership, reading, resume."""

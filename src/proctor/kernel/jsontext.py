@@ -1,0 +1,101 @@
+"""JSON as it should be: no NaN or Infinity in either direction, records end only at `\n`.
+
+Integers keep all their digits. An integer with more digits than Python converts by default
+(4,300) is refused like any other malformed value, so that one line cannot crash a whole load.
+"""
+
+import json
+import math
+from typing import Any, TypeAlias
+
+JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
+
+
+class JsonError(ValueError):
+    """Text that is not JSON, with the reason in one short line."""
+
+
+def _refuse_constant(name: str) -> Any:
+    raise JsonError(f"{name} is not JSON")
+
+
+def _parse_float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise JsonError(f"number out of range: {text[:40]}")
+    return value
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float)
+
+
+def loads(text: str | bytes) -> Any:
+    """Parse strict JSON. Raises JsonError with a one-line reason."""
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8")
+        return _DECODER.decode(text)
+    except JsonError:
+        raise
+    except json.JSONDecodeError as error:
+        raise JsonError(f"{error.msg} at column {error.colno}") from None
+    except UnicodeDecodeError as error:
+        raise JsonError(f"not UTF-8 at byte {error.start}") from None
+    except RecursionError:
+        raise JsonError("nested too deeply") from None
+    except ValueError as error:  # the interpreter's limit on integer digits
+        raise JsonError(str(error).split(";")[0]) from None
+
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_CANONICAL = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
+)
+_PRETTY = json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=2)
+
+
+def _encode(encoder: json.JSONEncoder, value: Any) -> str:
+    try:
+        text = encoder.encode(value)
+    except RecursionError:
+        raise JsonError("nested too deeply") from None
+    except (TypeError, ValueError) as error:
+        raise JsonError(str(error)) from None
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        # A lone surrogate cannot be stored as UTF-8; escape it so that nothing is lost.
+        text = "".join(f"\\u{ord(ch):04x}" if 0xD800 <= ord(ch) <= 0xDFFF else ch for ch in text)
+    return text
+
+
+def dumps(value: Any) -> str:
+    """One compact line without a newline. Raises JsonError for NaN, Infinity or odd types."""
+    return _encode(_COMPACT, value)
+
+
+def canonical(value: Any) -> str:
+    """The one text of a value: sorted keys, no blanks. What digests are made of."""
+    return _encode(_CANONICAL, value)
+
+
+def pretty(value: Any) -> str:
+    """For files that people open."""
+    return _encode(_PRETTY, value) + "\n"
+
+
+def sanitized(value: Any) -> Any:
+    """A copy of `value` that JSON can hold: odd numbers and types become text.
+
+    For evidence and diagnostics of plug-ins, where losing the record would be worse than
+    changing the type of one field. Never used for observations.
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {str(k): sanitized(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [sanitized(v) for v in value]
+    return str(value)
