@@ -1,0 +1,145 @@
+"""Evaluate AI agents with results that can be trusted.
+
+    report = proctor.run(request)        run an evaluation, blocking; `arun` inside an event loop
+    run = proctor.load(run_dir)          read the evidence of one
+
+The other names are what the author of a benchmark, harness, environment or model writes against,
+and the errors that proctor raises on purpose. Everything is imported on first use, so that
+`import proctor` costs next to nothing.
+"""
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # importing `typing` for it would cost more than the rest of this module
+if TYPE_CHECKING:
+    from typing import Any
+
+    from proctor.environments.contract import Environment, EnvironmentSession
+    from proctor.evals.contracts import (
+        AttemptContext,
+        Benchmark,
+        Evaluation,
+        Harness,
+        HarnessFreeBenchmark,
+        HarnessSession,
+        MetricContract,
+        MetricSpec,
+        PreparedTask,
+        Reference,
+        RunResult,
+        TaskSpec,
+    )
+    from proctor.kernel.errors import (
+        AgentFault,
+        BenchmarkFault,
+        BrokenComponent,
+        DataError,
+        EnvironmentFault,
+        EvaluatorFault,
+        Fault,
+        ModelFault,
+        NothingSelected,
+        OptionError,
+        ProctorError,
+        RunDirectoryError,
+        RunIsLive,
+        RuntimeFault,
+        StorageError,
+        UnknownComponent,
+        UsageError,
+    )
+    from proctor.models.contract import Model
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AgentFault",
+    "AttemptContext",
+    "Benchmark",
+    "BenchmarkFault",
+    "BrokenComponent",
+    "DataError",
+    "Environment",
+    "EnvironmentFault",
+    "EnvironmentSession",
+    "Evaluation",
+    "EvaluatorFault",
+    "Fault",
+    "Harness",
+    "HarnessFreeBenchmark",
+    "HarnessSession",
+    "MetricContract",
+    "MetricSpec",
+    "Model",
+    "ModelFault",
+    "NothingSelected",
+    "OptionError",
+    "PreparedTask",
+    "ProctorError",
+    "Reference",
+    "RunDirectoryError",
+    "RunIsLive",
+    "RunResult",
+    "RuntimeFault",
+    "StorageError",
+    "TaskSpec",
+    "UnknownComponent",
+    "UsageError",
+    "arun",
+    "load",
+    "run",
+]
+
+_HOMES = {
+    "proctor.environments.contract": ["Environment", "EnvironmentSession"],
+    "proctor.evals.api": ["arun", "load", "run"],
+    "proctor.evals.contracts": [
+        "AttemptContext",
+        "Benchmark",
+        "Evaluation",
+        "Harness",
+        "HarnessFreeBenchmark",
+        "HarnessSession",
+        "MetricContract",
+        "MetricSpec",
+        "PreparedTask",
+        "Reference",
+        "RunResult",
+        "TaskSpec",
+    ],
+    "proctor.kernel.errors": [
+        "AgentFault",
+        "BenchmarkFault",
+        "BrokenComponent",
+        "DataError",
+        "EnvironmentFault",
+        "EvaluatorFault",
+        "Fault",
+        "ModelFault",
+        "NothingSelected",
+        "OptionError",
+        "ProctorError",
+        "RunDirectoryError",
+        "RunIsLive",
+        "RuntimeFault",
+        "StorageError",
+        "UnknownComponent",
+        "UsageError",
+    ],
+    "proctor.models.contract": ["Model"],
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> "Any":
+    try:
+        home = _HOME_OF[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    value = getattr(import_module(home), name)
+    globals()[name] = value  # the next access does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
