@@ -26,15 +26,30 @@ def _parse_float(text: str) -> float:
     return value
 
 
+def _refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    built: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in built:
+            raise JsonError(f"key {key[:40]!r} is given twice")
+        built[key] = value
+    return built
+
+
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float)
+_UNIQUE_DECODER = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_float=_parse_float, object_pairs_hook=_refuse_repeated
+)
 
 
-def loads(text: str | bytes) -> Any:
-    """Parse strict JSON. Raises JsonError with a one-line reason."""
+def loads(text: str | bytes, *, unique_keys: bool = False) -> Any:
+    """Parse strict JSON. Raises JsonError with a one-line reason.
+
+    `unique_keys` also refuses an object that gives a key twice; otherwise the last one wins.
+    """
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
-        return _DECODER.decode(text)
+        return (_UNIQUE_DECODER if unique_keys else _DECODER).decode(text)
     except JsonError:
         raise
     except json.JSONDecodeError as error:
