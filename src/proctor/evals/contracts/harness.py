@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from proctor.environments.contract import EnvironmentSession
+from proctor.evals.contracts.model import AttemptModel
 from proctor.evals.contracts.result import RunResult
 from proctor.evals.contracts.task import PreparedTask
-from proctor.models.contract import CallContext, Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class AttemptContext:
     task_id: str
     attempt: int
     deadline_s: float | None
-    model: Model | None
+    model: AttemptModel | None
     artifacts_dir: Path
 
     def artifact_path(self, name: str) -> Path:
@@ -34,11 +34,6 @@ class AttemptContext:
         target = self.artifacts_dir / relative
         target.parent.mkdir(parents=True, exist_ok=True)
         return target
-
-    @property
-    def call(self) -> CallContext:
-        """Who asks, for `Model.complete`."""
-        return CallContext(self.task_id, self.attempt)
 
 
 class HarnessSession(ABC):

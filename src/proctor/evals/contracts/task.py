@@ -30,7 +30,8 @@ class TaskSpec:
     `input` is what the agent is asked: text, or any JSON value. `target` is for grading only and
     is recorded as the ground truth. `files` maps workspace paths to host files placed before the
     agent starts. `environment` says what the task needs of the provider. `agent_timeout_s` and
-    `evaluation_timeout_s` are the task's own limits (None: the request's). `input_digest` and
+    `evaluation_timeout_s` are the task's own limits (None: the request's), `evaluation_mode` its
+    own mode (None: the benchmark's default). `input_digest` and
     `grading_digest` identify, for reuse, everything that the agent sees and everything that
     grades it; when None the runtime makes them from `input`, `files`, `environment` and from
     `target` plus the benchmark's options. `invalid` is the reason why this task cannot run at
@@ -48,6 +49,7 @@ class TaskSpec:
     environment: EnvironmentSpec = EnvironmentSpec()
     agent_timeout_s: float | None = None
     evaluation_timeout_s: float | None = None
+    evaluation_mode: str | None = None
     input_digest: str | None = None
     grading_digest: str | None = None
     invalid: str | None = None

@@ -1,0 +1,58 @@
+"""From an evaluation to checked observations."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from proctor.evals.contracts.result import Evaluation
+from proctor.evals.metrics.contract import MetricContract, observe
+from proctor.kernel import jsontext
+from proctor.kernel.issues import Cause, Issue, Phase, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """What an attempt's evaluation is worth. `values` are as given, for the record."""
+
+    observations: Mapping[str, float]
+    values: Mapping[str, Any]
+    unavailable: Mapping[str, str]
+    evidence: Mapping[str, Any]
+    issues: tuple[Issue, ...]
+
+
+def grade(contract: MetricContract, evaluation: Evaluation) -> Grade:
+    """Check an evaluation against the contract. A wrong observation is unavailable, with an
+    error issue that says why; it never stops the attempt."""
+    observations: dict[str, float] = {}
+    values: dict[str, Any] = {}
+    unavailable = {str(key): str(reason) for key, reason in evaluation.unavailable.items()}
+    issues = list(evaluation.issues)
+    for spec in contract.metrics:
+        if spec.id not in evaluation.metrics:
+            unavailable.setdefault(spec.id, "the evaluation gave no value")
+            continue
+        value = evaluation.metrics[spec.id]
+        number = observe(spec, value)
+        if isinstance(number, str):
+            unavailable[spec.id] = number
+            issues.append(_error("invalid_observation", f"metric {spec.id!r}: {number}"))
+        else:
+            unavailable.pop(spec.id, None)
+            observations[spec.id] = number
+            values[spec.id] = value
+    for name in set(evaluation.metrics) - {spec.id for spec in contract.metrics}:
+        issues.append(_error("undeclared_metric", f"metric {name!r} is not in the contract"))
+    if contract.primary in unavailable and not _explains(issues):
+        reason = unavailable[contract.primary]
+        issues.append(_error("no_observation", f"metric {contract.primary!r}: {reason}"))
+    evidence = jsontext.sanitized(dict(evaluation.evidence))
+    return Grade(observations, values, unavailable, evidence, tuple(issues))
+
+
+def _explains(issues: list[Issue]) -> bool:
+    return any(i.severity is not Severity.WARNING for i in issues)
+
+
+def _error(code: str, message: str) -> Issue:
+    return Issue(Severity.ERROR, Phase.EVALUATE, Cause.EVALUATOR, code, message)

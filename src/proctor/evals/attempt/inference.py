@@ -1,0 +1,172 @@
+"""The agent's part of a try: start the harness, run it within its time, collect what it left."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from proctor.environments.contract import EnvironmentSession
+from proctor.evals.attempt.calls import DeadlineReached
+from proctor.evals.attempt.job import AttemptJob
+from proctor.evals.attempt.ownership import Ownership
+from proctor.evals.attempt.phases import PhaseLog
+from proctor.evals.attempt.services import AttemptServices
+from proctor.evals.contracts.benchmark import Benchmark, HarnessFreeBenchmark
+from proctor.evals.contracts.harness import AttemptContext
+from proctor.evals.contracts.model import AttemptModel
+from proctor.evals.contracts.result import RunResult
+from proctor.evals.contracts.task import PreparedTask
+from proctor.evals.planner import ExecutionPlan
+from proctor.evals.results.artifacts import inventory
+from proctor.kernel import jsontext
+from proctor.kernel.errors import AgentFault
+from proctor.kernel.issues import Cause, Phase, Severity
+from proctor.models.contract import CallContext, Usage
+
+
+class Inference:
+    """Yields the raw RunResult of one try; never scores it."""
+
+    def __init__(self, services: AttemptServices, job: AttemptJob, log: PhaseLog) -> None:
+        self._s = services
+        self._job = job
+        self._log = log
+        self._model: AttemptModel | None = None
+
+    async def run(
+        self, plan: ExecutionPlan, session: EnvironmentSession, prepared: PreparedTask
+    ) -> RunResult:
+        """Run the agent in its session and collect its artifacts. Raises PhaseFailed."""
+        context = self._context(plan, prepared)
+        owned = Ownership()
+        try:
+            async with owned:
+                with self._log.phase(Phase.RUN):
+                    result = await self._agent(plan, session, prepared, context, owned)
+        finally:
+            self._log.issues.extend(owned.warnings)
+        self._note(result)
+        with self._log.phase(Phase.COLLECT):
+            return await self._collect(plan, session, prepared, result, context)
+
+    @property
+    def usage(self) -> Usage:
+        """What was spent on the model so far, also when the run failed."""
+        return self._model.usage if self._model is not None else Usage()
+
+    async def _agent(
+        self,
+        plan: ExecutionPlan,
+        session: EnvironmentSession,
+        prepared: PreparedTask,
+        context: AttemptContext,
+        owned: Ownership,
+    ) -> RunResult:
+        harness, calls = self._s.components.harness, self._s.calls
+        if harness is None:
+            return await self._harness_free(plan, session, prepared, context)
+        agent = await calls.bounded(
+            "starting the harness", harness.start(session, prepared, context), plan.open_timeout_s
+        )
+        owned.add("harness session", agent.close)
+        await switch_network(session, plan, "run")
+        return await self._within(
+            calls.bounded("the agent", agent.run(), plan.agent_timeout_s), agent.partial
+        )
+
+    async def _harness_free(
+        self,
+        plan: ExecutionPlan,
+        session: EnvironmentSession,
+        prepared: PreparedTask,
+        context: AttemptContext,
+    ) -> RunResult:
+        benchmark = self._s.components.benchmark
+        assert isinstance(benchmark, HarnessFreeBenchmark)  # checked in preflight
+        await switch_network(session, plan, "run")
+        call = self._s.calls.plugin(
+            "the agent",
+            benchmark.run_task,
+            prepared,
+            session,
+            context,
+            limit_s=plan.agent_timeout_s,
+        )
+        return await self._within(call, RunResult)
+
+    async def _within(self, call: Awaitable[Any], partial: Callable[[], RunResult]) -> RunResult:
+        """The agent's result; at its time limit, what is known, with the issue recorded."""
+        try:
+            return self._checked(await call)
+        except DeadlineReached as error:
+            self._log.note(Severity.ERROR, Phase.RUN, Cause.AGENT, "agent_timeout", str(error))
+            return replace(self._checked(partial()), timed_out=True)
+
+    def _checked(self, result: Any) -> RunResult:
+        if not isinstance(result, RunResult):
+            raise AgentFault(f"the harness returned {type(result).__name__}, not RunResult")
+        try:
+            jsontext.dumps(result.final_answer)
+        except jsontext.JsonError as error:
+            raise AgentFault(f"the final answer cannot be stored as JSON: {error}") from None
+        if result.usage == Usage():
+            return replace(result, usage=self.usage)
+        return result
+
+    def _note(self, result: RunResult) -> None:
+        self._log.issues.extend(result.issues)
+        if result.exit_code not in (None, 0):
+            message = f"the agent exited with code {result.exit_code}"
+            self._log.note(Severity.WARNING, Phase.RUN, Cause.AGENT, "agent_exit", message)
+        if result.error and not result.timed_out:
+            self._log.note(Severity.ERROR, Phase.RUN, Cause.AGENT, "agent_error", result.error)
+
+    async def _collect(
+        self,
+        plan: ExecutionPlan,
+        session: EnvironmentSession,
+        prepared: PreparedTask,
+        result: RunResult,
+        context: AttemptContext,
+    ) -> RunResult:
+        benchmark = self._s.components.benchmark
+        if type(benchmark).collect_artifacts is not Benchmark.collect_artifacts:
+            result = self._checked(
+                await self._s.calls.plugin(
+                    "collecting artifacts",
+                    benchmark.collect_artifacts,
+                    prepared,
+                    result,
+                    session,
+                    context,
+                    limit_s=plan.evaluation_timeout_s,
+                )
+            )
+        if not context.artifacts_dir.is_dir():
+            return result
+        found = await self._s.calls.threads.call("inventory", inventory, str(context.artifacts_dir))
+        return replace(result, artifacts=found)
+
+    def _context(self, plan: ExecutionPlan, prepared: PreparedTask) -> AttemptContext:
+        model = self._s.components.model
+        if model is not None:
+            call = CallContext(self._job.task.id, self._job.index, _reference_text(prepared))
+            self._model = AttemptModel(model, call)
+        return AttemptContext(
+            task_id=self._job.task.id,
+            attempt=self._job.index,
+            deadline_s=plan.agent_timeout_s,
+            model=self._model,
+            artifacts_dir=Path(self._s.store.artifacts_dir(self._job.task, self._job.index)),
+        )
+
+
+async def switch_network(session: EnvironmentSession, plan: ExecutionPlan, phase: str) -> None:
+    """Put the phase's policy in force, where the plan's phases differ."""
+    if plan.environment.network.switches:
+        await session.set_network(getattr(plan.environment.network, phase))
+
+
+def _reference_text(prepared: PreparedTask) -> str | None:
+    answer = prepared.reference.answer if prepared.reference is not None else None
+    return answer if answer is None or isinstance(answer, str) else jsontext.dumps(answer)

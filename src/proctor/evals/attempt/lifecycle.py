@@ -1,0 +1,207 @@
+"""One try of an attempt, from its plan to its evaluation.
+
+    plan → open → prepare → start → run → close session → collect
+      mode reuse:        evaluate in the task's session → close
+      modes none, fresh: run record durable → close → evaluate without, or in a new session
+
+Ownership nests and is released from the inside out on every path. Faults become issues where
+they are raised; `CancelledError`, `KeyboardInterrupt` and `SystemExit` always propagate.
+"""
+
+import asyncio
+
+from proctor.environments.contract import EnvironmentSession
+from proctor.evals.attempt.blame import PhaseFailed
+from proctor.evals.attempt.grading import Grade, grade
+from proctor.evals.attempt.inference import Inference, switch_network
+from proctor.evals.attempt.job import AttemptJob
+from proctor.evals.attempt.ownership import Ownership
+from proctor.evals.attempt.phases import PhaseLog
+from proctor.evals.attempt.record import run_record
+from proctor.evals.attempt.services import AttemptServices
+from proctor.evals.contracts.benchmark import Benchmark
+from proctor.evals.contracts.result import Artifact, Evaluation, RunResult
+from proctor.evals.contracts.task import PreparedTask
+from proctor.evals.planner import ExecutionPlan
+from proctor.evals.results.artifacts import keep_all
+from proctor.evals.selection import task_problems
+from proctor.kernel.digest import of_json
+from proctor.kernel.errors import BenchmarkFault, EnvironmentFault, EvaluatorFault
+from proctor.kernel.issues import Cause, Issue, Phase, Severity
+from proctor.models.contract import Usage
+
+TASK_ENVIRONMENT = "environment"
+EVALUATION_ENVIRONMENT = "evaluation environment"
+
+
+class ReturnedError(Exception):
+    """Inference returned an error that the retry policy wants to try again."""
+
+    def __init__(self, error: str) -> None:
+        super().__init__(error)
+
+
+class Try:
+    """One execution of an attempt. After `grade`, `result` and `artifacts` hold what it left."""
+
+    def __init__(self, services: AttemptServices, job: AttemptJob) -> None:
+        self._s = services
+        self._job = job
+        self.log = PhaseLog(services.clock, job)
+        self.result: RunResult | None = None
+        self.artifacts: tuple[Artifact, ...] = ()
+        self._inference = Inference(services, job, self.log)
+
+    @property
+    def usage(self) -> Usage:
+        """What this try spent on the model, also when it failed."""
+        return self.result.usage if self.result is not None else self._inference.usage
+
+    async def grade(self) -> Grade:
+        """Do what is left of the attempt. Raises PhaseFailed or ReturnedError."""
+        job = self._job
+        if job.result is not None and job.prepared is not None and job.plan is not None:
+            self.result = job.result
+            self.log.issues.extend(job.result_issues)
+            return await self._evaluate_detached(job.plan, job.prepared, job.result)
+        job.phases_s.clear()
+        plan = await self._plan()
+        owned = Ownership()
+        try:
+            async with owned:
+                session = await self._open(plan, owned, TASK_ENVIRONMENT)
+                prepared = await self._prepare(plan, session)
+                result = self.result = await self._inference.run(plan, session, prepared)
+                self._refuse_error(result)
+                if plan.evaluation_mode == "reuse":
+                    await self._enter_evaluation(session, plan)
+                    return await self._evaluate(plan, prepared, result, session)
+                await self._keep_run(prepared, result)
+        finally:
+            self.log.issues.extend(owned.warnings)
+        return await self._evaluate_detached(plan, prepared, result)
+
+    async def _plan(self) -> ExecutionPlan:
+        job, environment = self._job, self._s.components.environment
+        if job.task.invalid is not None:
+            # Nothing of it can run, yet nothing was measured wrongly: unavailable, not fatal.
+            issue = Issue(
+                Severity.ERROR, Phase.PREPARE, Cause.BENCHMARK, "invalid_task", job.task.invalid
+            )
+            raise PhaseFailed(issue, permanent=True, retry_after_s=None)
+        with self.log.phase(Phase.PLAN):
+            if job.plan is None:
+                plan = self._s.planner.plan(job.task)
+                if problems := task_problems(self._s.components, job.task):
+                    raise EnvironmentFault(
+                        "; ".join(problems), code="environment_unsuitable", permanent=True
+                    )
+                job.plan_digest = of_json(plan.to_json())
+                job.plan = plan
+            await self._s.store.begin(job.task, job.index, job.plan, job.plan_digest)
+        for code, message in environment.notices(job.plan.environment):
+            self.log.note(Severity.WARNING, Phase.PLAN, Cause.ENVIRONMENT, code, message)
+        return job.plan
+
+    async def _open(self, plan: ExecutionPlan, owned: Ownership, name: str) -> EnvironmentSession:
+        labels = {**self._s.labels, "task": self._job.task.id, "attempt": str(self._job.index)}
+        opening = _open_or_close(self._s, plan, labels)
+        with self.log.phase(Phase.OPEN):
+            session: EnvironmentSession = await self._s.calls.bounded(
+                "opening the environment", opening, plan.open_timeout_s
+            )
+            if not plan.keep_environment:
+                owned.add(name, session.close)
+        return session
+
+    async def _prepare(self, plan: ExecutionPlan, session: EnvironmentSession) -> PreparedTask:
+        task, benchmark = self._job.task, self._s.components.benchmark
+        with self.log.phase(Phase.PREPARE):
+            for target, source in task.files.items():
+                await session.upload(source, target)
+            if type(benchmark).prepare_task is Benchmark.prepare_task:
+                return PreparedTask(task, task.input)
+            prepared = await self._s.calls.plugin(
+                "preparing the task",
+                benchmark.prepare_task,
+                task,
+                session,
+                plan.benchmark_plan,
+                limit_s=plan.open_timeout_s,
+            )
+            if not isinstance(prepared, PreparedTask):
+                raise BenchmarkFault(
+                    f"prepare_task returned {type(prepared).__name__}, not PreparedTask"
+                )
+            return prepared
+
+    def _refuse_error(self, result: RunResult) -> None:
+        """An error that inference returned is tried again when a pattern wants it."""
+        if result.error and self._s.retry.decide(result.error, self._job.retries).retry:
+            raise ReturnedError(result.error)
+
+    async def _keep_run(self, prepared: PreparedTask, result: RunResult) -> None:
+        job = self._job
+        job.result_issues = tuple(self.log.issues)
+        record = run_record(job, prepared, result, self._s.digests.of_task(job.task))
+        await self._s.store.store_run(job.task, job.index, record)
+        job.prepared, job.result = prepared, result
+
+    async def _evaluate_detached(
+        self, plan: ExecutionPlan, prepared: PreparedTask, result: RunResult
+    ) -> Grade:
+        if plan.evaluation_mode == "none":
+            return await self._evaluate(plan, prepared, result, None)
+        owned = Ownership()
+        try:
+            async with owned:
+                session = await self._open(plan, owned, EVALUATION_ENVIRONMENT)
+                await self._enter_evaluation(session, plan)
+                return await self._evaluate(plan, prepared, result, session)
+        finally:
+            self.log.issues.extend(owned.warnings)
+
+    async def _enter_evaluation(self, session: EnvironmentSession, plan: ExecutionPlan) -> None:
+        with self.log.phase(Phase.EVALUATE):
+            await switch_network(session, plan, "evaluation")
+
+    async def _evaluate(
+        self,
+        plan: ExecutionPlan,
+        prepared: PreparedTask,
+        result: RunResult,
+        session: EnvironmentSession | None,
+    ) -> Grade:
+        with self.log.phase(Phase.EVALUATE):
+            evaluation = await self._s.calls.plugin(
+                "the evaluation",
+                self._s.components.benchmark.evaluate,
+                prepared,
+                result,
+                session,
+                limit_s=plan.evaluation_timeout_s,
+            )
+            if not isinstance(evaluation, Evaluation):
+                raise EvaluatorFault(
+                    f"evaluate returned {type(evaluation).__name__}, not Evaluation",
+                    permanent=True,
+                )
+            self.artifacts = result.artifacts
+            if evaluation.artifacts:
+                folder = self._s.store.artifacts_dir(self._job.task, self._job.index)
+                self.artifacts += await self._s.calls.threads.call(
+                    "keeping artifacts", keep_all, folder, evaluation.artifacts
+                )
+            return grade(self._s.contract, evaluation)
+
+
+async def _open_or_close(
+    services: AttemptServices, plan: ExecutionPlan, labels: dict[str, str]
+) -> EnvironmentSession:
+    """Open a session; one that arrives after nobody waits for it any more is closed."""
+    session = await services.components.environment.open(plan.environment, labels)
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        await session.close()
+        raise asyncio.CancelledError
+    return session

@@ -1,0 +1,92 @@
+"""What a try acquires is released from the inside out, always, within bounded time.
+
+A failed release is a warning that names the resource; it never hides the first failure, and a
+cancellation that arrives meanwhile waits until the releases are over.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any
+
+from proctor.evals.attempt.blame import blame
+from proctor.kernel.issues import Cause, Issue, Phase, Severity
+
+CLOSE_LIMIT_S = 30.0
+
+
+class Ownership:
+    """A stack of resources. `warnings` collects what went wrong while releasing."""
+
+    def __init__(self, limit_s: float = CLOSE_LIMIT_S) -> None:
+        self._limit_s = limit_s
+        self._held: list[tuple[str, Callable[[], Awaitable[Any]]]] = []
+        self.warnings: list[Issue] = []
+
+    def add(self, name: str, close: Callable[[], Awaitable[Any]]) -> None:
+        """Own a resource from now on; called right after it was acquired."""
+        self._held.append((name, close))
+
+    def disown(self, name: str) -> None:
+        """Leave a resource open on purpose."""
+        self._held = [(n, c) for n, c in self._held if n != name]
+
+    async def release(self, name: str) -> None:
+        """Close one resource now."""
+        cancelled = False
+        for held in [h for h in self._held if h[0] == name]:
+            self._held.remove(held)
+            cancelled |= await self._close(*held)
+        if cancelled:
+            raise asyncio.CancelledError
+
+    async def __aenter__(self) -> "Ownership":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        cancelled = False
+        while self._held:
+            cancelled |= await self._close(*self._held.pop())
+        if cancelled and error is None:
+            raise asyncio.CancelledError
+
+    async def _close(self, name: str, close: Callable[[], Awaitable[Any]]) -> bool:
+        task = asyncio.ensure_future(close())
+        cancelled = await finish_shielded(task, self._limit_s)
+        if not task.done():
+            task.cancel()
+            self._warn(name, f"did not close within {self._limit_s:g} s")
+        elif not task.cancelled() and (error := task.exception()) is not None:
+            found = blame(Phase.CLEANUP, error).issue
+            self._warn(name, found.message, found.cause, found.traceback)
+        return cancelled
+
+    def _warn(
+        self,
+        name: str,
+        message: str,
+        cause: Cause = Cause.ENVIRONMENT,
+        traceback: str | None = None,
+    ) -> None:
+        text = f"{name}: {message}"
+        self.warnings.append(
+            Issue(Severity.WARNING, Phase.CLEANUP, cause, "cleanup_failed", text, traceback)
+        )
+
+
+async def finish_shielded(task: "asyncio.Future[Any]", limit_s: float) -> bool:
+    """Wait for `task` up to `limit_s` even when cancelled meanwhile; whether that happened."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + limit_s
+    cancelled = False
+    while not task.done() and loop.time() < end:
+        try:
+            await asyncio.wait((task,), timeout=max(0.0, end - loop.time()))
+        except asyncio.CancelledError:
+            cancelled = True
+    return cancelled

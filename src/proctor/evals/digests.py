@@ -1,0 +1,85 @@
+"""What identifies the inputs of an attempt, so that reuse never mixes configurations."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from proctor.evals.components import Components
+from proctor.evals.contracts.task import TaskSpec
+from proctor.kernel import jsontext
+from proctor.kernel.digest import of_bytes, of_json
+
+FIELDS = ("input", "grading", "harness", "environment", "model")
+
+
+def options_json(options: Any) -> Any:
+    """A component's options as JSON."""
+    if options is None:
+        return None
+    if isinstance(options, BaseModel):
+        return options.model_dump(mode="json")
+    return jsontext.sanitized(options)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDigests:
+    """The digests that all tasks of a request share."""
+
+    harness: str
+    environment: str
+    model: str
+    grading_settings: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, c: Components) -> "RequestDigests":
+        """Digests of a request's components with their options and versions."""
+        harness: dict[str, Any] = {"id": c.harness_id}
+        if c.harness is not None:
+            harness |= {
+                "version": c.harness.version,
+                "options": options_json(c.harness.options),
+                "settings": c.harness.settings(),
+            }
+        environment = {
+            "id": c.environment.id,
+            "version": c.environment.version,
+            "options": options_json(c.environment.options),
+        }
+        model = c.model.settings() if c.model is not None else None
+        grading = {
+            "benchmark": c.benchmark.id,
+            "version": c.benchmark.version,
+            "settings": c.benchmark.grading_settings(),
+        }
+        return cls(of_json(harness), of_json(environment), of_json(model), grading)
+
+    def of_task(self, task: TaskSpec) -> dict[str, str]:
+        """All digests of one task, by field."""
+        return {
+            "input": task.input_digest or _input_digest(task),
+            "grading": task.grading_digest
+            or of_json({**self.grading_settings, "target": task.target}),
+            "harness": self.harness,
+            "environment": self.environment,
+            "model": self.model,
+        }
+
+
+def _input_digest(task: TaskSpec) -> str:
+    return of_json(
+        {
+            "input": task.input,
+            "files": {name: _file_digest(path) for name, path in task.files.items()},
+            "environment": task.environment.to_json(),
+        }
+    )
+
+
+def _file_digest(path: Path) -> str:
+    try:
+        return of_bytes(path.read_bytes())
+    except OSError as error:
+        return f"unreadable: {error.strerror}"

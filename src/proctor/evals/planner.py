@@ -1,0 +1,112 @@
+"""The plan of one attempt: everything that is decided before its environment opens.
+
+Recipes are small ordered rules from entry points (`proctor.recipes`) or from the request's
+`recipe_dirs`: `matches(request, task) -> bool` and `apply(plan) -> ExecutionPlan`. The plan
+records which were applied.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from proctor.environments.contract import EnvironmentSpec
+from proctor.evals import registry
+from proctor.evals.components import Components
+from proctor.evals.contracts.task import TaskSpec
+from proctor.evals.request import RunRequest
+from proctor.kernel.errors import BrokenComponent, UsageError
+
+DEFAULT_EVALUATION_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionPlan:
+    """One attempt's plan. Times in seconds; `agent_timeout_s` None means no limit."""
+
+    environment_id: str
+    environment: EnvironmentSpec
+    evaluation_mode: str
+    keep_environment: bool
+    open_timeout_s: float
+    agent_timeout_s: float | None
+    evaluation_timeout_s: float
+    benchmark_plan: Mapping[str, Any] = field(default_factory=dict)
+    recipes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "environment_id": self.environment_id,
+            "environment": self.environment.to_json(),
+            "evaluation_mode": self.evaluation_mode,
+            "keep_environment": self.keep_environment,
+            "open_timeout_s": self.open_timeout_s,
+            "agent_timeout_s": self.agent_timeout_s,
+            "evaluation_timeout_s": self.evaluation_timeout_s,
+            "benchmark_plan": dict(self.benchmark_plan),
+            "recipes": list(self.recipes),
+        }
+
+
+class Recipe(Protocol):
+    """One rule. `id` is recorded in the plans it changed."""
+
+    id: str
+
+    def matches(self, request: RunRequest, task: TaskSpec) -> bool: ...
+
+    def apply(self, plan: ExecutionPlan) -> ExecutionPlan: ...
+
+
+class Planner:
+    """Builds plans; the same inputs give the same plan."""
+
+    def __init__(self, request: RunRequest, components: Components) -> None:
+        self._request = request
+        self._components = components
+        self._recipes = [*_registered_recipes(), *_recipes_of(request.runtime.recipe_dirs)]
+
+    def plan(self, task: TaskSpec) -> ExecutionPlan:
+        """The plan of the next attempt of `task`. Whatever a recipe raises propagates."""
+        execution = self._request.execution
+        explicit = execution.attempt_timeout_s
+        evaluation = execution.evaluation_timeout_s or task.evaluation_timeout_s
+        plan = ExecutionPlan(
+            environment_id=self._components.environment.id,
+            environment=task.environment,
+            evaluation_mode=self._evaluation_mode(task),
+            keep_environment=execution.keep_environment,
+            open_timeout_s=execution.open_timeout_s,
+            agent_timeout_s=explicit if explicit is not None else task.agent_timeout_s,
+            evaluation_timeout_s=evaluation or DEFAULT_EVALUATION_TIMEOUT_S,
+        )
+        for recipe in self._recipes:
+            if recipe.matches(self._request, task):
+                plan = _applied(recipe, plan)
+        return plan
+
+    def _evaluation_mode(self, task: TaskSpec) -> str:
+        explicit = self._request.execution.evaluation_mode
+        return explicit or task.evaluation_mode or self._components.evaluation_mode
+
+
+def _applied(recipe: Recipe, plan: ExecutionPlan) -> ExecutionPlan:
+    changed = recipe.apply(plan)
+    if not isinstance(changed, ExecutionPlan):
+        raise BrokenComponent(f"recipe {recipe.id!r} returned {type(changed).__name__}, not a plan")
+    return replace(changed, recipes=(*plan.recipes, recipe.id))
+
+
+def _registered_recipes() -> list[Recipe]:
+    return [registry.load("recipes", name)() for name in registry.names("recipes")]
+
+
+def _recipes_of(directories: tuple[str, ...]) -> list[Recipe]:
+    found: list[Recipe] = []
+    for directory in directories:
+        folder = Path(directory)
+        if not folder.is_dir():
+            raise UsageError(f"no such recipe directory: {directory}")
+        for path in sorted(folder.glob("*.py")):
+            found.append(registry.load("recipes", f"{path}:Recipe")())
+    return found

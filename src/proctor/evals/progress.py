@@ -1,0 +1,87 @@
+"""What a run is doing right now. The runtime only counts; renderers read when they like."""
+
+import threading
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from proctor.kernel.clock import Clock
+from proctor.kernel.issues import Issue, Severity
+from proctor.models.contract import Usage
+
+RECENT_ISSUES = 5
+
+
+@dataclass(slots=True)
+class RunView:
+    """The live state of one request. Numbers are of tasks unless they say otherwise."""
+
+    name: str
+    run_dir: str
+    tasks: int
+    attempts: int
+    """Planned attempts, tasks × k; a strategy may need fewer."""
+    started: float
+    k: int = 1
+    running: int = 0
+    waiting: int = 0
+    """Tasks in back-off before a retry."""
+    finished: Counter[str] = field(default_factory=Counter)
+    """Finished tasks by state: normal, error, fatal."""
+    attempts_done: int = 0
+    attempts_reused: int = 0
+    retries: int = 0
+    usage: Usage = Usage()
+    recent: deque[str] = field(default_factory=lambda: deque(maxlen=RECENT_ISSUES))
+    issue_codes: Counter[str] = field(default_factory=Counter)
+    score_sum: float = 0.0
+    scored: int = 0
+    """Attempts with a valid primary observation, and their sum."""
+    status: str = "running"
+    resumed_tasks: int = 0
+
+    @property
+    def done(self) -> int:
+        """Finished tasks."""
+        return self.finished.total()
+
+    def saw(self, task_id: str, attempt: int, issues: tuple[Issue, ...]) -> None:
+        """Count the issues of an attempt; keep the last few for people."""
+        for issue in issues:
+            self.issue_codes[issue.code] += 1
+            if issue.severity is not Severity.WARNING:
+                text = issue.message.splitlines()[0][:200] if issue.message else issue.code
+                self.recent.append(f"{task_id} #{attempt}: {issue.phase.value}: {text}")
+
+    def rate(self, now: float) -> float | None:
+        """Attempts per second of this execution, None before the first."""
+        elapsed = now - self.started
+        return self.attempts_done / elapsed if self.attempts_done and elapsed > 0 else None
+
+    def eta_s(self, now: float) -> float | None:
+        """Seconds until all tasks are done at the present rate, None when unknown."""
+        here = self.done - self.resumed_tasks
+        elapsed = now - self.started
+        left = self.tasks - self.done
+        return elapsed / here * left if here > 0 and elapsed > 0 else None
+
+
+class Progress:
+    """Where the runtime announces its view; a renderer waits for it in its own thread."""
+
+    def __init__(self) -> None:
+        self.view: RunView | None = None
+        self.clock: Clock | None = None
+        self.finished = threading.Event()
+        self.changed = threading.Event()
+
+    def start(self, view: RunView, clock: Clock) -> None:
+        """A request has been prepared and its tasks are about to run."""
+        self.view, self.clock = view, clock
+        self.changed.set()
+
+    def stop(self, status: str) -> None:
+        """The request has ended."""
+        if self.view is not None:
+            self.view.status = status
+        self.finished.set()
+        self.changed.set()

@@ -1,0 +1,129 @@
+"""A request as people write it: in a file, as flags, or in Python. Checked here, once."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+from proctor.kernel.ids import run_id_problem
+
+EvaluationMode = Literal["reuse", "none", "fresh"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ComponentRequest(BaseModel):
+    """Which component, and its options as further keys: `{id: table, scorer: numeric}`.
+
+    `id` is a registered name, `module:Class`, or `file.py:Class`.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    id: str = Field(min_length=1)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The component's own options as given."""
+        return dict(self.model_extra or {})
+
+
+class BenchmarkRequest(ComponentRequest):
+    """A benchmark and its data (a file or folder)."""
+
+    data: str | None = None
+
+
+class ModelRequest(ComponentRequest):
+    """A model: `id` is `[ADAPTER:]NAME`; without an adapter, `openai`.
+
+    `api_key_env` names the environment variable that holds the key; keys are never given here.
+    """
+
+    base_url: str | None = None
+    api_key_env: str | None = None
+
+
+class AttemptsRequest(_Strict):
+    """k attempts under a strategy: `avg` completes all, `pass` stops at the first success."""
+
+    strategy: str = "avg"
+    k: int = Field(default=1, ge=1, le=100_000)
+
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class ExecutionRequest(_Strict):
+    """How each attempt runs. Times in seconds; None = the task's own limit, else none."""
+
+    attempts: AttemptsRequest = AttemptsRequest()
+    max_retries: int = Field(default=0, ge=0)
+    retry_pattern_list: tuple[str, ...] | None = None
+    retry_backoff_s: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    evaluation_mode: EvaluationMode | None = None
+    keep_environment: bool = False
+    attempt_timeout_s: Seconds | None = None
+    open_timeout_s: Seconds = 600.0
+    evaluation_timeout_s: Seconds | None = None
+    durability: Literal["normal", "strict"] = "normal"
+
+    @field_validator("retry_pattern_list")
+    @classmethod
+    def _compilable(cls, patterns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for pattern in patterns or ():
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+        return patterns
+
+
+class SelectionRequest(_Strict):
+    """Which tasks: globs over ids, then shuffle by seed, then limit."""
+
+    tasks: tuple[str, ...] = ()
+    shuffle_seed: int | None = None
+    limit: int | None = Field(default=None, ge=1)
+
+
+class RuntimeRequest(_Strict):
+    """Run knobs: they may change freely between a run and its resume."""
+
+    results_dir: str = "results"
+    run_id: str | None = None
+    task_concurrency: int = Field(default=8, ge=1)
+    timeout_s: Seconds | None = None
+    cleanup_grace_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
+    recipe_dirs: tuple[str, ...] = ()
+
+    @field_validator("run_id")
+    @classmethod
+    def _portable(cls, value: str | None) -> str | None:
+        if value is not None and (problem := run_id_problem(value)):
+            raise ValueError(problem)
+        return value
+
+
+def _component(value: Any) -> Any:
+    return {"id": value} if isinstance(value, str) else value
+
+
+class RunRequest(_Strict):
+    """Benchmark × harness × environment × model × execution settings.
+
+    A component may be given as its id alone: `harness: oracle`.
+    """
+
+    version: Literal[1] = 1
+    name: str | None = None
+    benchmark: Annotated[BenchmarkRequest, BeforeValidator(_component)]
+    harness: Annotated[ComponentRequest, BeforeValidator(_component)] = ComponentRequest(id="none")
+    environment: Annotated[ComponentRequest, BeforeValidator(_component)] = ComponentRequest(
+        id="local"
+    )
+    model: Annotated[ModelRequest, BeforeValidator(_component)] | None = None
+    execution: ExecutionRequest = ExecutionRequest()
+    selection: SelectionRequest = SelectionRequest()
+    runtime: RuntimeRequest = RuntimeRequest()

@@ -1,0 +1,221 @@
+"""The one writer of a run directory. Blocking file work happens in its own threads.
+
+One thread hop starts an attempt (its plan, and the task's record), one finishes it (its record,
+synced; the announcement; the task's move to its final state). Nothing is rewritten per attempt.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from proctor.evals.contracts.plan import AttemptPlan
+from proctor.evals.contracts.task import TaskSpec
+from proctor.evals.planner import ExecutionPlan
+from proctor.evals.results.layout import RUNNING, RunLayout, attempt_dir_name
+from proctor.evals.results.records import task_record
+from proctor.kernel.clock import Clock, iso
+from proctor.kernel.faults import fault_point
+from proctor.kernel.redact import Redactor
+from proctor.store.files import (
+    AppendFile,
+    Sync,
+    storage_error,
+    sync_ancestors,
+    write_json,
+    write_pretty_json,
+)
+
+WRITER_THREADS = 8
+"""Enough to let the disk group syncs; each is busy only while it waits for one."""
+
+
+class RunWriter:
+    """Writes evidence; see `proctor.evals.results.layout` for the places."""
+
+    def __init__(
+        self,
+        layout: RunLayout,
+        attempt_plan: AttemptPlan,
+        redactor: Redactor,
+        clock: Clock,
+        *,
+        strict: bool = False,
+    ) -> None:
+        self.layout = layout
+        self._attempt_plan = attempt_plan
+        self._redactor = redactor
+        self._clock = clock
+        self._strict = strict
+        self._pool = ThreadPoolExecutor(WRITER_THREADS, thread_name_prefix="proctor-write")
+        os.makedirs(layout.logs, exist_ok=True)
+        self._plans = AppendFile(layout.plans, "plans")
+        self._log = AppendFile(layout.run_log, "log")
+        self._known_plans: set[str] = set()
+
+    async def in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Run blocking file work in the writer's threads. Raises StorageError."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
+
+    def log(self, event: str, **fields: Any) -> None:
+        """Append a line to `logs/run.jsonl`."""
+        line = {"ts": iso(self._clock.now()), "event": event, **fields}
+        self._log.append(self._redactor.config(line))
+
+    async def begin(self, task: TaskSpec, attempt: int, plan: ExecutionPlan, digest: str) -> None:
+        """Record an attempt's plan; makes the task's directory when it is not there yet."""
+        line: dict[str, Any] = {"task_id": task.id, "attempt": attempt, "digest": digest}
+        if digest not in self._known_plans:
+            self._known_plans.add(digest)
+            line["plan"] = self._redactor.config(plan.to_json())
+        await self.in_thread(self._begin, task, line)
+
+    def _begin(self, task: TaskSpec, line: dict[str, Any]) -> None:
+        self._plans.append(line)
+        self._ensure_task(task)
+
+    def _ensure_task(self, task: TaskSpec) -> str:
+        directory = self.layout.task(RUNNING, task.id)
+        path = os.path.join(directory, "task.json")
+        if not os.path.exists(path):
+            _make(directory)
+            record = self._redactor.facts(task_record(task, self._attempt_plan))
+            write_json(path, record, "task")
+        return directory
+
+    def attempt_dir(self, task: TaskSpec, attempt: int) -> str:
+        """Where an unfinished task's attempt is written."""
+        return os.path.join(self.layout.task(RUNNING, task.id), attempt_dir_name(attempt))
+
+    def artifacts_dir(self, task: TaskSpec, attempt: int) -> str:
+        """The attempt's artifacts folder; not made here."""
+        return os.path.join(self.attempt_dir(task, attempt), "artifacts")
+
+    async def store_run(self, task: TaskSpec, attempt: int, record: dict[str, Any]) -> None:
+        """Make the run record durable."""
+        await self.in_thread(self._store_run, task, attempt, record)
+
+    def _store_run(self, task: TaskSpec, attempt: int, record: dict[str, Any]) -> None:
+        directory = self.attempt_dir(task, attempt)
+        self._ensure_task(task)
+        _make(directory)
+        path = os.path.join(directory, "run.json")
+        write_json(path, self._redactor.facts(record), "run", Sync.FILE)
+        if self._strict:
+            sync_ancestors(directory, self.layout.root)
+
+    async def store_result(
+        self, task: TaskSpec, record: Mapping[str, Any], final_state: str | None
+    ) -> None:
+        """Make the attempt record durable, announce it, and move a finished task."""
+        await self.in_thread(self._store_result, task, record, final_state)
+
+    def _store_result(
+        self, task: TaskSpec, record: Mapping[str, Any], final_state: str | None
+    ) -> None:
+        attempt = int(record["attempt"])
+        directory = self.attempt_dir(task, attempt)
+        self._ensure_task(task)
+        _make(directory)
+        path = os.path.join(directory, "result.json")
+        clean = {**self._redactor.facts(record), "meta": self._redactor.config(record["meta"])}
+        write_json(path, clean, "result", Sync.RECORD)
+        if self._strict:
+            sync_ancestors(directory, self.layout.root)
+        self.log(
+            "attempt.finished",
+            task_id=task.id,
+            attempt=attempt,
+            status=record["status"],
+            metrics=record["metrics"],
+        )
+        if final_state is not None:
+            self.move_task(task.id, RUNNING, final_state)
+
+    def move_task(self, task_id: str, source: str, target: str) -> None:
+        """Rename a task's directory to another state folder."""
+        old, new = self.layout.task(source, task_id), self.layout.task(target, task_id)
+        try:
+            fault_point("state.begin")
+            if not os.path.isdir(os.path.dirname(new)):
+                os.makedirs(os.path.dirname(new), exist_ok=True)
+            os.rename(old, new)
+            fault_point("state.done")
+        except OSError as error:
+            raise storage_error(error, new) from error
+
+    async def drop_try(self, task: TaskSpec, attempt: int, details: Mapping[str, Any]) -> None:
+        """Keep a dropped try's diagnostics under `retry_details/`."""
+        await self.in_thread(self._drop_try, task, attempt, details)
+
+    def _drop_try(self, task: TaskSpec, attempt: int, details: Mapping[str, Any]) -> None:
+        place = _next_place(self.layout.dropped(task.id, attempt))
+        record = self._redactor.config(dict(details))
+        write_json(os.path.join(place, "try.json"), record, "try")
+        if details.get("scope") == "attempt":
+            set_aside(self.attempt_dir(task, attempt), place)
+        self.log(
+            "attempt.retry",
+            task_id=task.id,
+            attempt=attempt,
+            phase=details["phase"],
+            scope=details["scope"],
+            message=details["issue"]["message"],
+            delay_s=details["delay_s"],
+        )
+
+    def set_aside(self, task_id: str, attempt: int) -> None:
+        """Move an attempt's old record and artifacts to `retry_details/` before it runs again."""
+        source = os.path.join(self.layout.task(RUNNING, task_id), attempt_dir_name(attempt))
+        if os.path.isdir(source):
+            set_aside(source, _next_place(self.layout.dropped(task_id, attempt)))
+
+    def write_document(self, path: str, value: Any, role: str) -> None:
+        """Write a run-level JSON document, synced."""
+        write_pretty_json(path, self._redactor.config(value), role, Sync.RECORD)
+
+    def close(self) -> None:
+        """Wait for what is being written and close the logs. Idempotent."""
+        self._pool.shutdown(wait=True)
+        self._plans.close()
+        self._log.close()
+
+
+def set_aside(source: str, place: str) -> None:
+    """Move everything in `source` into `place` and remove the emptied folder."""
+    if not os.path.isdir(source):
+        return
+    try:
+        for name in sorted(os.listdir(source)):
+            os.rename(os.path.join(source, name), os.path.join(place, name))
+            fault_point("aside.moved")
+        os.rmdir(source)
+    except OSError as error:
+        raise storage_error(error, place) from error
+
+
+def _make(directory: str) -> None:
+    if os.path.isdir(directory):
+        return
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except OSError as error:
+        raise storage_error(error, directory) from error
+
+
+def _next_place(parent: str) -> str:
+    """The next numbered folder under `parent`, made."""
+    number = 1
+    try:
+        os.makedirs(parent, exist_ok=True)
+        while True:
+            place = os.path.join(parent, str(number))
+            try:
+                os.mkdir(place)
+            except FileExistsError:
+                number += 1
+            else:
+                return place
+    except OSError as error:
+        raise storage_error(error, parent) from error
