@@ -4,7 +4,9 @@ A provider (`Environment`) opens sessions; a session (`EnvironmentSession`) is o
 files and processes. Rules that every provider keeps, and the conformance suite checks:
 
 - `problems(spec)` says why a specification cannot be honoured, before anything is opened.
-- `open` either returns a live session or raises and leaves nothing behind.
+- The runtime calls `open`, which a provider cannot override; it checks the specification and calls
+  the provider's `open_session`. That either returns a live session or raises and leaves nothing
+  behind.
 - Every failure of the place itself is an `EnvironmentFault`. A command's own exit code,
   time-out or output never is: they come back in the `ExecResult`.
 - Commands run in their own process group with stdin closed unless given; when the command ends
@@ -13,6 +15,23 @@ files and processes. Rules that every provider keeps, and the conformance suite 
 - Nothing of the driver's environment variables enters the session except what is passed in.
 
 Paths are POSIX paths *inside* the session. Relative paths are relative to `paths.workspace`.
+
+Files are placed by agents and therefore hostile: no operation follows a symbolic link out of the
+session, blocks on a pipe or device, or writes through a link. The codes of an `EnvironmentFault`:
+
+| code | meaning |
+|---|---|
+| `environment_gone` | the place vanished or was closed: the attempt starts again elsewhere |
+| `cannot_start` | the machine could not start a process (descriptors, memory, processes) |
+| `unkillable` | a killed process does not end |
+| `unsupported` | the provider cannot do this at all (permanent) |
+| `refused_path` | a path outside the session, or through a link (permanent) |
+| `not_a_file` | a folder, link, pipe or device where a regular file or tree was asked (permanent) |
+| `too_large` | more than the caller's limit (permanent) |
+| `environment` | anything else |
+
+`refused_path`, `not_a_file` and `too_large` are usually what the agent did to its own files:
+whoever grades tells them apart by `fault_code`.
 """
 
 import posixpath
@@ -20,13 +39,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, final
 
 from proctor.environments.network import NetworkPhases, NetworkPolicy
 from proctor.kernel.errors import EnvironmentFault
 
 OUTPUT_LIMIT_BYTES = 1_000_000
 """Default bound on captured output per stream; the head and the tail are kept."""
+
+DOWNLOAD_LIMIT_BYTES = 1_000_000_000
+"""Default bound on the files of one download together."""
 
 Command: TypeAlias = Sequence[str] | str
 """An argv list, or a script for the environment's shell."""
@@ -113,7 +135,8 @@ class ExecResult:
     `stdout` and `stderr` are decoded as UTF-8 with replacement; when more than the limit was
     written, head and tail are kept around a note and `truncated` is True. `dropped_bytes` counts
     what was cut from both. `lingering` says that processes of the group outlived the command and
-    were killed. `out_of_memory` is set by providers that can tell.
+    were killed, `out_of_memory` that memory ran out; both are set by providers that can tell.
+    `stdout_raw` and `stderr_raw` are the kept bytes where decoding had to replace some, else None.
     """
 
     exit_code: int | None
@@ -125,6 +148,8 @@ class ExecResult:
     lingering: bool = False
     out_of_memory: bool = False
     duration_s: float = 0.0
+    stdout_raw: bytes | None = None
+    stderr_raw: bytes | None = None
 
     @property
     def ok(self) -> bool:
@@ -152,27 +177,48 @@ class EnvironmentSession(ABC):
         output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
         resources: Resources | None = None,
     ) -> ExecResult:
-        """Run a command to its end. `resources` bounds this command's processes."""
+        """Run a command to its end.
+
+        A script runs in bash where the place has it, else in sh. `timeout_s`: None, NaN, anything
+        not above 0 and anything above the provider's ceiling (24 hours unless configured) mean the
+        ceiling, so that a limit chosen by a model cannot switch the limit off. A program that is
+        missing or cannot run is exit code 127 or 126, as in a shell. `resources` bounds this
+        command's processes.
+        """
 
     @abstractmethod
     async def upload(self, source: Path, target: str) -> None:
-        """Copy a host file or tree to `target`. Links that leave the tree are refused."""
+        """Copy a host file or tree to `target`, making its folders; a tree merges into a folder.
+
+        Symbolic links inside a tree are kept; links that leave it, pipes and devices are refused,
+        and so is a `source` that is itself a link. A link found at `target` is replaced, never
+        written through.
+        """
 
     @abstractmethod
-    async def download(self, source: str, target: Path) -> None:
-        """Copy a file or tree from inside to `target` on the host. Never follows links."""
+    async def download(
+        self, source: str, target: Path, *, limit_bytes: int = DOWNLOAD_LIMIT_BYTES
+    ) -> None:
+        """Copy a file or tree from inside to `target` on the host. Never follows links.
+
+        The same kinds of files are refused as by `upload`. Raises FileNotFoundError, and an
+        EnvironmentFault `too_large` when the files together exceed `limit_bytes`.
+        """
 
     @abstractmethod
     async def read(self, path: str, *, limit_bytes: int = 10_000_000) -> bytes:
-        """A regular file's bytes. Raises FileNotFoundError; EnvironmentFault over the limit."""
+        """A regular file's bytes.
+
+        Raises FileNotFoundError, and an EnvironmentFault `not_a_file` or `too_large`.
+        """
 
     @abstractmethod
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        """Write a file, making its folders."""
+        """Write a file, making its folders. A link or other file at `path` is replaced."""
 
     @abstractmethod
     async def remove(self, path: str) -> None:
-        """Remove a file or tree if it is there."""
+        """Remove a file or tree if it is there. A link is removed, never followed."""
 
     @abstractmethod
     async def alive(self) -> bool:
@@ -184,7 +230,9 @@ class EnvironmentSession(ABC):
 
     async def set_network(self, policy: NetworkPolicy) -> None:
         """Switch the live policy. A provider that cannot refuses such plans in `problems`."""
-        raise EnvironmentFault("this environment cannot switch its network policy", permanent=True)
+        raise EnvironmentFault(
+            "this environment cannot switch its network policy", code="unsupported", permanent=True
+        )
 
     async def kill_processes(self) -> None:
         """Kill whatever agents left running, before grading. Default: nothing outlives exec."""
@@ -203,7 +251,12 @@ class EnvironmentSession(ABC):
 
 
 class Environment(ABC):
-    """A provider of sessions. `Options` may be a pydantic model of its `-p environment.*`."""
+    """A provider of sessions. `Options` may be a pydantic model of its `-p environment.*`.
+
+    A provider implements `problems` and `open_session`. `open` is the runtime's entry and is the
+    same for all, so that what is enforced around it (the check of the specification, limits per
+    process) cannot be skipped by a plug-in.
+    """
 
     id: ClassVar[str]
     version: ClassVar[str] = "1"
@@ -212,9 +265,22 @@ class Environment(ABC):
     def __init__(self, options: Any = None) -> None:
         self.options = options
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "open" in cls.__dict__:
+            raise TypeError(f"{cls.__name__} must implement open_session; open cannot be replaced")
+
     def requirements(self) -> list[str]:
         """What is missing on this machine for the provider to work at all; empty when ready."""
         return []
+
+    def cautions(self) -> list[str]:
+        """What a user must know before trusting this provider; said once per run."""
+        return []
+
+    def adapt(self, spec: EnvironmentSpec) -> EnvironmentSpec:
+        """`spec` as this provider's options change it; what the plan records. Idempotent."""
+        return spec
 
     @abstractmethod
     def problems(self, spec: EnvironmentSpec) -> list[str]:
@@ -224,9 +290,27 @@ class Environment(ABC):
         """(code, message) warnings about what of `spec` is skipped; recorded with the attempt."""
         return []
 
-    @abstractmethod
+    @final
     async def open(self, spec: EnvironmentSpec, labels: Mapping[str, str]) -> EnvironmentSession:
-        """Open a session. `labels` (run, attempt, owner) mark it before anything is created."""
+        """Open a session. `labels` (run, attempt, owner) mark it before anything is created.
+
+        Raises EnvironmentFault `unsupported` when `problems` has any.
+        """
+        spec = self.adapt(spec)
+        problems = self.problems(spec)
+        if problems:
+            raise EnvironmentFault(
+                f"environment {self.id!r} cannot run this: " + "; ".join(problems),
+                code="unsupported",
+                permanent=True,
+            )
+        return await self.open_session(spec, labels)
+
+    @abstractmethod
+    async def open_session(
+        self, spec: EnvironmentSpec, labels: Mapping[str, str]
+    ) -> EnvironmentSession:
+        """Open a session for a specification without problems. Called by `open` only."""
 
     def facts(self) -> dict[str, Any]:
         """What is worth recording about the provider on this machine."""

@@ -1,0 +1,54 @@
+"""Who made a temporary root: told by its name from the first moment, and by a file inside.
+
+The name carries the process and when it started, so that a root is marked the moment it exists,
+even when the driver is killed before it could write the file.
+"""
+
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from proctor.environments import proctable
+from proctor.kernel import jsontext
+
+MARKER = ".proctor-owner.json"
+_NAME = re.compile(r"proctor-([0-9]+)-([0-9]+)-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process that may own temporary roots. `started_ticks` tells it from a later namesake."""
+
+    pid: int
+    started_ticks: int
+    boot_id: str
+
+    @classmethod
+    def this_process(cls) -> "Owner":
+        """The process that runs this code."""
+        pid = os.getpid()
+        return cls(pid, proctable.start_ticks(pid) or 0, proctable.boot_id())
+
+    def new_name(self) -> str:
+        """A fresh name for a root of this owner."""
+        return f"proctor-{self.pid}-{self.started_ticks}-{secrets.token_hex(6)}"
+
+    def marker(self, provider: str, labels: Mapping[str, str]) -> bytes:
+        """The content of the marker file."""
+        record: dict[str, Any] = {
+            "provider": provider,
+            "labels": dict(labels),
+            "pid": self.pid,
+            "started_ticks": self.started_ticks,
+            "boot_id": self.boot_id,
+        }
+        return jsontext.pretty(record).encode()
+
+
+def owner_in_name(name: str) -> tuple[int, int] | None:
+    """(pid, start in ticks) of the owner of a root with this name; None for other names."""
+    match = _NAME.fullmatch(name)
+    return (int(match[1]), int(match[2])) if match else None

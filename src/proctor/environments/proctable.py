@@ -1,0 +1,81 @@
+"""Questions to the process table. Where there is no /proc they answer "nothing found"."""
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+_PROC = "/proc"
+
+
+def live_members(group: int) -> list[int]:
+    """The processes of a process group that still run; dead ones that wait for their parent not."""
+    return [pid for pid in _pids() if (row := _stat(pid)) and row[2] == str(group) and _runs(row)]
+
+
+def marked(variable: str, value: str, *, since: int) -> list[int]:
+    """Live processes whose environment variables held `variable=value` when they started.
+
+    `since` is a process id handed out before any of them: smaller ids are looked at only when the
+    numbering has started again in between.
+    """
+    needle = b"\0" + os.fsencode(f"{variable}={value}") + b"\0"
+    wrapped = _last_pid() < since
+    found = []
+    for pid in _pids():
+        if pid < since and not wrapped:
+            continue
+        try:
+            with open(f"{_PROC}/{pid}/environ", "rb") as stream:
+                variables = b"\0" + stream.read(1_000_000) + b"\0"
+        except OSError:  # it ended, or belongs to somebody else
+            continue
+        if needle in variables and (row := _stat(pid)) and _runs(row):
+            found.append(pid)
+    return found
+
+
+def start_ticks(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot: tells a reused id from the original."""
+    row = _stat(pid)
+    return int(row[19]) if row else None
+
+
+@cache
+def boot_id() -> str:
+    """The kernel's name for this boot; empty where there is none."""
+    try:
+        return Path(_PROC, "sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+def _pids() -> Iterator[int]:
+    try:
+        names = os.listdir(_PROC)
+    except OSError:
+        return iter(())
+    return (int(name) for name in names if name.isdecimal())
+
+
+def _last_pid() -> int:
+    try:
+        with open(f"{_PROC}/loadavg", encoding="ascii") as stream:
+            return int(stream.read().split()[-1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat from the state on (index 0), or None when it is gone."""
+    try:
+        with open(f"{_PROC}/{pid}/stat", "rb") as stream:
+            text = stream.read()
+    except OSError:
+        return None
+    # The program's name stands in brackets before and may itself hold brackets and blanks.
+    return text[text.rindex(b")") + 1 :].decode("ascii").split()
+
+
+def _runs(row: list[str]) -> bool:
+    return row[0] not in ("Z", "X")
