@@ -32,24 +32,32 @@ apt_install() {
 }
 
 # A version manager's shim exists for versions that are not there, so a candidate has to run.
-is_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+is_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' </dev/null >/dev/null 2>&1; }
 
 can_make_venv() { "$1" -c 'import ensurepip, venv' >/dev/null 2>&1; }
 
+# Every interpreter on the PATH, not only the first of its name: a shim may hide a good one.
+candidates() {
+    local name
+    for name in python3 python3.14 python3.13 python3.12 python3.11; do type -aP "$name" || true; done
+}
+
 find_python() {
     local candidate without_venv=
-    for candidate in ${PYTHON:+"$PYTHON"} \
-        python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; do
-        if ! command -v "$candidate" >/dev/null 2>&1 || ! is_python "$candidate"; then
-            [ "$candidate" != "${PYTHON:-}" ] || die "PYTHON=$PYTHON is not a Python >= 3.11"
-            continue
-        fi
+    if [ -n "${PYTHON:-}" ]; then
+        is_python "$PYTHON" || die "PYTHON=$PYTHON is not a Python >= 3.11"
+        python=$PYTHON
+        can_make_venv "$python" || add_venv_module
+        return
+    fi
+    while read -r candidate; do
+        is_python "$candidate" || continue
         if can_make_venv "$candidate"; then
             python=$candidate
             return
         fi
         : "${without_venv:=$candidate}"
-    done
+    done <<<"$(candidates)"
     [ -n "$without_venv" ] || die "no Python >= 3.11 found; install one, or name it: PYTHON=/path/to/python3 $0"
     python=$without_venv
     add_venv_module
