@@ -9,6 +9,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from proctor.environments import proctable
@@ -29,8 +30,7 @@ class Owner:
     @classmethod
     def this_process(cls) -> "Owner":
         """The process that runs this code."""
-        pid = os.getpid()
-        return cls(pid, proctable.start_ticks(pid) or 0, proctable.boot_id())
+        return _owner(os.getpid())
 
     def new_name(self) -> str:
         """A fresh name for a root of this owner."""
@@ -46,6 +46,11 @@ class Owner:
             "boot_id": self.boot_id,
         }
         return jsontext.pretty(record).encode()
+
+
+@cache
+def _owner(pid: int) -> Owner:
+    return Owner(pid, proctable.start_ticks(pid) or 0, proctable.boot_id())
 
 
 def owner_in_name(name: str) -> tuple[int, int] | None:

@@ -20,7 +20,7 @@ def marked(variable: str, value: str, *, since: int) -> list[int]:
     numbering has started again in between.
     """
     needle = b"\0" + os.fsencode(f"{variable}={value}") + b"\0"
-    wrapped = _last_pid() < since
+    wrapped = newest_pid() < since
     found = []
     for pid in _pids():
         if pid < since and not wrapped:
@@ -50,20 +50,21 @@ def boot_id() -> str:
         return ""
 
 
+def newest_pid() -> int:
+    """The id that was handed out last on this machine; 0 where it is not told."""
+    try:
+        with open(f"{_PROC}/loadavg", encoding="ascii") as stream:
+            return int(stream.read().split()[-1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def _pids() -> Iterator[int]:
     try:
         names = os.listdir(_PROC)
     except OSError:
         return iter(())
     return (int(name) for name in names if name.isdecimal())
-
-
-def _last_pid() -> int:
-    try:
-        with open(f"{_PROC}/loadavg", encoding="ascii") as stream:
-            return int(stream.read().split()[-1])
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def _stat(pid: int) -> list[str] | None:

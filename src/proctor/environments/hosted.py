@@ -1,0 +1,209 @@
+"""Sessions whose files lie in a private temporary folder of this host.
+
+The folder is made on first use: an attempt that never touches its environment never touches the
+disk. Blocking work on whole trees runs in threads that `close` stops and waits for.
+"""
+
+import asyncio
+import os
+import stat
+import tempfile
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from proctor.environments.contract import DOWNLOAD_LIMIT_BYTES, EnvironmentSession
+from proctor.environments.copying import TreeCopy
+from proctor.environments.owner import MARKER, Owner
+from proctor.environments.removal import remove_entry
+from proctor.environments.rooted import RootedFiles, gone
+from proctor.kernel.errors import EnvironmentFault
+
+_INLINE_BYTES = 262_144
+_INLINE_ENTRIES = 200
+_STOP_WAIT_S = 5.0
+_REMOVAL_TIMEOUT_S = 60.0
+
+
+@cache
+def temp_dir() -> str:
+    """The system's folder for temporary files, free of links."""
+    return os.path.realpath(tempfile.gettempdir())
+
+
+class HostedSession(EnvironmentSession):
+    """File operations and life cycle; a provider adds `exec` and where its paths lie.
+
+    `tree` is the folder below the private root that the session's files live in, and `folders`
+    are made in it with the root.
+    """
+
+    def __init__(
+        self, provider: str, labels: Mapping[str, str], *, tree: str, folders: Sequence[str]
+    ) -> None:
+        self._provider = provider
+        self._labels = dict(labels)
+        self._owner = Owner.this_process()
+        self._name = self._owner.new_name()
+        self._root = os.path.join(temp_dir(), self._name)
+        self._tree = os.path.join(self._root, tree) if tree else self._root
+        self._folders = folders
+        self._files = RootedFiles(self._tree)
+        self._made = False
+        self._closed = False
+        self._copies: dict[TreeCopy, asyncio.Future[None]] = {}
+
+    @abstractmethod
+    def locate(self, path: str) -> list[str]:
+        """The names from `tree` to a path inside. Raises EnvironmentFault `refused_path`."""
+
+    def make_more(self) -> None:
+        """Whatever else belongs into a new root. Default: nothing."""
+
+    # --- files
+
+    async def upload(self, source: Path, target: str) -> None:
+        parts = self._ready(target)
+        copy = TreeCopy()
+        if _is_small_file(source):
+            self._files.upload(copy, source, parts, target)
+            return
+        await self._in_thread(copy, lambda: self._files.upload(copy, source, parts, target))
+
+    async def download(
+        self, source: str, target: Path, *, limit_bytes: int = DOWNLOAD_LIMIT_BYTES
+    ) -> None:
+        parts = self._ready(source)
+        copy = TreeCopy(limit_bytes)
+        await self._in_thread(copy, lambda: self._files.download(copy, parts, source, target))
+
+    async def read(self, path: str, *, limit_bytes: int = 10_000_000) -> bytes:
+        return self._files.read(self._ready(path), path, limit_bytes)
+
+    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        self._files.write(self._ready(path), path, data, mode)
+
+    async def remove(self, path: str) -> None:
+        parts = self._ready(path)
+        if not self._files.remove(parts, path, max_entries=_INLINE_ENTRIES):
+            await asyncio.to_thread(self._files.remove, parts, path)
+
+    # --- life cycle
+
+    async def alive(self) -> bool:
+        return not self._closed and (not self._made or self._is_there())
+
+    async def close(self) -> None:
+        """Kill what is left and remove the root.
+
+        Raises EnvironmentFault when something could not be removed; calling it again tries again.
+        """
+        self._closed = True
+        if not self._made:
+            return
+        await self._stop_copies()
+        try:
+            await self.kill_processes()
+        finally:
+            await self._remove_root()
+
+    async def _remove_root(self) -> None:
+        place = os.open(temp_dir(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            await self._remove_from(place)
+        except OSError as error:
+            raise EnvironmentFault(f"cannot remove {self._root}: {error}") from error
+        finally:
+            os.close(place)
+        self._made = False
+
+    async def _remove_from(self, place: int) -> None:
+        if remove_entry(place, self._name, max_entries=_INLINE_ENTRIES):
+            return
+        own = os.dup(place)  # a cancelled caller closes its descriptor while the thread goes on
+
+        def remove() -> bool:
+            try:
+                return remove_entry(own, self._name, timeout_s=_REMOVAL_TIMEOUT_S)
+            finally:
+                os.close(own)
+
+        if not await asyncio.to_thread(remove):
+            raise EnvironmentFault(
+                f"{self._root} was not removed within {_REMOVAL_TIMEOUT_S:g} s",
+                hint=f"remove it by hand: rm -rf {self._root}",
+            )
+
+    # --- for providers
+
+    def ensure_root(self) -> None:
+        """Make the root unless it is there; a fault when it vanished or the session is closed."""
+        if self._closed:
+            raise gone("this environment is closed")
+        if self._made:
+            if not self._is_there():
+                raise gone(f"the environment's folder {self._tree} is gone")
+            return
+        try:
+            self._make_root()
+        except OSError as error:
+            self._made = True  # whatever of it exists is removed by `close`
+            raise EnvironmentFault(
+                f"cannot make {self._root}: {error.strerror}",
+                hint="set TMPDIR to a folder with room that you may write to",
+            ) from error
+
+    def _is_there(self) -> bool:
+        return os.path.isdir(self._tree)
+
+    def _make_root(self) -> None:
+        os.mkdir(self._root, 0o700)
+        self._made = True
+        marker = self._owner.marker(self._provider, self._labels)
+        RootedFiles(self._root).write([MARKER], MARKER, marker, 0o600)
+        if self._tree != self._root:
+            os.mkdir(self._tree, 0o755)
+        for folder in self._folders:
+            os.mkdir(os.path.join(self._tree, folder), 0o755)
+        self.make_more()
+
+    def _ready(self, path: str) -> list[str]:
+        self.ensure_root()
+        if "\0" in path:
+            message = f"{path!r} holds a NUL byte"
+            raise EnvironmentFault(message, code="refused_path", permanent=True)
+        return self.locate(self.resolve(path))
+
+    async def _in_thread(self, copy: TreeCopy, work: Callable[[], None]) -> None:
+        """Run `work` in a thread. When we are cancelled, the copy is stopped, not left behind."""
+        future = asyncio.get_running_loop().run_in_executor(None, work)
+        self._copies[copy] = future
+        try:
+            await asyncio.shield(future)
+        except asyncio.CancelledError:
+            copy.stop()
+            await self._settled([future])
+            raise
+        finally:
+            self._copies.pop(copy, None)
+
+    async def _stop_copies(self) -> None:
+        for copy in self._copies:
+            copy.stop()
+        await self._settled(list(self._copies.values()))
+
+    async def _settled(self, futures: Sequence["asyncio.Future[None]"]) -> None:
+        if not futures:
+            return
+        done, _ = await asyncio.wait(futures, timeout=_STOP_WAIT_S)
+        for future in done:
+            future.exception()  # looked at, so that asyncio does not report it: nobody waits for it
+
+
+def _is_small_file(source: Path) -> bool:
+    try:
+        facts = os.lstat(source)
+    except OSError:
+        return True  # the copy itself says what is wrong
+    return not stat.S_ISDIR(facts.st_mode) and facts.st_size <= _INLINE_BYTES

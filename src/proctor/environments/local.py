@@ -1,0 +1,251 @@
+"""Provider `local`: commands run as ordinary processes of this machine, in a temporary folder.
+
+There is no isolation: what runs can read and change whatever the user who started proctor can.
+"""
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from proctor.environments import proctable
+from proctor.environments.child import Start
+from proctor.environments.contract import (
+    OUTPUT_LIMIT_BYTES,
+    Command,
+    Environment,
+    EnvironmentSession,
+    EnvironmentSpec,
+    ExecResult,
+    Resources,
+    SessionPaths,
+)
+from proctor.environments.hosted import HostedSession
+from proctor.environments.limits import TIMEOUT_CEILING_S, ProcessLimits, clamp_timeout
+from proctor.environments.network import NetworkMode
+from proctor.environments.process import run_child
+from proctor.environments.variables import base_variables
+from proctor.kernel.errors import EnvironmentFault
+
+_MARK = "PROCTOR_SESSION"
+_FOLDERS = (
+    "workspace", "tests", "solution", "home", "tmp",
+    "logs", "logs/agent", "logs/verifier", "logs/artifacts",
+)  # fmt: skip
+_LONG_SCRIPT = 100_000  # one argument holds at most 128 KiB
+_KILL_WAIT_S = 2.0
+
+
+class LocalOptions(BaseModel):
+    """`-p environment.KEY=VALUE` of `local`.
+
+    `strict_image`: refuse tasks that name an image or build one, instead of noting that it was
+    not built. `timeout_ceiling_s`: the longest that one command may take.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    network: Literal["public"] = "public"
+    strict_image: bool = False
+    timeout_ceiling_s: float = Field(default=TIMEOUT_CEILING_S, gt=0, allow_inf_nan=False)
+
+
+class LocalEnvironment(Environment):
+    """Opens folders on this machine; see docs/environments.md for what that does not promise."""
+
+    id: ClassVar[str] = "local"
+    Options: ClassVar[type[Any] | None] = LocalOptions
+
+    def __init__(self, options: LocalOptions | None = None) -> None:
+        super().__init__(options or LocalOptions())
+        self._settings: LocalOptions = self.options
+
+    def cautions(self) -> list[str]:
+        return [
+            "environment 'local' gives no isolation: agents and graders can read and change "
+            "everything that you can; use bubblewrap or docker for code that nobody has read"
+        ]
+
+    def problems(self, spec: EnvironmentSpec) -> list[str]:
+        found = []
+        if spec.absolute_paths:
+            found.append(
+                "needs bubblewrap or docker: its scripts use fixed paths such as /app and /tests"
+            )
+        phases = spec.network
+        for name in ("baseline", "run", "evaluation"):
+            mode = getattr(phases, name).mode
+            if mode is not NetworkMode.PUBLIC:
+                found.append(f"needs bubblewrap or docker: its {name} network is {mode.value!r}")
+        for path in (spec.workdir, *(inside for _, inside in spec.copies)):
+            if path is not None and _leaves_workspace(path):
+                found.append(f"needs bubblewrap or docker: {path!r} is outside the workspace")
+        if self._settings.strict_image:
+            found += [message for _, message in image_notices(spec)]
+        return found
+
+    def notices(self, spec: EnvironmentSpec) -> list[tuple[str, str]]:
+        found = [] if self._settings.strict_image else image_notices(spec)
+        return found + resource_notices(spec.resources, ("memory_mb",))
+
+    async def open_session(
+        self, spec: EnvironmentSpec, labels: Mapping[str, str]
+    ) -> EnvironmentSession:
+        session = LocalSession(spec, labels, self._settings)
+        try:
+            await session.place_copies()
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    def facts(self) -> dict[str, Any]:
+        return {"isolation": "none", "shell": shell()}
+
+
+class LocalSession(HostedSession):
+    """One temporary folder with processes that know it as their workspace, home and so on."""
+
+    isolated = False
+
+    def __init__(
+        self, spec: EnvironmentSpec, labels: Mapping[str, str], settings: LocalOptions
+    ) -> None:
+        super().__init__("local", labels, tree="", folders=_FOLDERS)
+        self._spec = spec
+        self._ceiling_s = settings.timeout_ceiling_s
+        self._token = secrets.token_hex(12)
+        self._first_pid: int | None = None
+        inside = {name: f"{self._root}/{name}" for name in _FOLDERS}
+        self.paths = SessionPaths(
+            inside["workspace"], inside["tests"], inside["logs"], inside["solution"]
+        )
+        self._workdir = self.resolve(spec.workdir or ".")
+        self._variables = {
+            **base_variables(),
+            "HOME": inside["home"],
+            "TMPDIR": inside["tmp"],
+            **self.script_env(),
+            **spec.env,
+            _MARK: self._token,
+        }
+
+    def make_more(self) -> None:
+        os.makedirs(self._workdir, exist_ok=True)
+
+    async def place_copies(self) -> None:
+        """Put `copies` into the workspace; only then is the disk touched before the first use."""
+        for source, inside in self._spec.copies:
+            await self.upload(Path(source), inside)
+
+    async def exec(
+        self,
+        command: Command,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        user: str | int | None = None,
+        stdin: bytes | None = None,
+        timeout_s: float | None = None,
+        output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
+        resources: Resources | None = None,
+    ) -> ExecResult:
+        if user is not None:
+            message = f"environment 'local' cannot run commands as another user ({user!r})"
+            raise EnvironmentFault(message, code="unsupported", permanent=True)
+        self.ensure_root()
+        if self._first_pid is None:
+            self._first_pid = proctable.newest_pid()
+        argv = await self._argv(command)
+        limits = process_limits(resources or self._spec.resources)
+        start = Start(
+            argv if limits is None else limits.wrap(argv),
+            self._workdir if cwd is None else self.resolve(cwd),
+            {**self._variables, **env, _MARK: self._token} if env else self._variables,
+            stdin,
+        )
+        return await run_child(
+            start,
+            timeout_s=clamp_timeout(timeout_s, self._ceiling_s),
+            output_limit_bytes=output_limit_bytes,
+        )
+
+    async def kill_processes(self) -> None:
+        """Kill what commands left running, also in process groups of its own."""
+        if self._first_pid is None:
+            return
+        loop = asyncio.get_running_loop()
+        deadline, pause = loop.time() + _KILL_WAIT_S, 0.001
+        while left := proctable.marked(_MARK, self._token, since=self._first_pid):
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    continue
+            if loop.time() > deadline:
+                raise EnvironmentFault(f"processes {left} do not end", code="unkillable")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 0.05)
+
+    def locate(self, path: str) -> list[str]:
+        own = self._root + "/"
+        if not path.startswith(own):
+            raise EnvironmentFault(
+                f"{path} is outside this environment ({self._root})",
+                code="refused_path",
+                permanent=True,
+            )
+        return path[len(own) :].split("/")
+
+    async def _argv(self, command: Command) -> list[str]:
+        if not isinstance(command, str):
+            return [str(part) for part in command]
+        data = command.encode("utf-8", "replace")
+        if len(data) < _LONG_SCRIPT:
+            return [shell(), "-c", command]
+        path = f"{self._variables['TMPDIR']}/script-{secrets.token_hex(6)}.sh"
+        await self.write(path, data, mode=0o700)
+        return [shell(), path]
+
+
+@cache
+def shell() -> str:
+    """bash where the machine has it, else sh."""
+    for path in ("/bin/bash", "/usr/bin/bash"):
+        if os.access(path, os.X_OK):
+            return path
+    return shutil.which("bash") or "/bin/sh"
+
+
+def image_notices(spec: EnvironmentSpec) -> list[tuple[str, str]]:
+    """What a provider without images skips: the image's name, the lines that would build it."""
+    skipped = ([f"image {spec.image}"] if spec.image else []) + list(spec.build)
+    if not skipped:
+        return []
+    return [("image_not_built", "the machine's own system is used; skipped: " + "; ".join(skipped))]
+
+
+def resource_notices(resources: Resources, enforced: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The wishes that a provider does not enforce."""
+    skipped = [f"{n}={v}" for n, v in resources.to_json().items() if n not in enforced]
+    if not skipped:
+        return []
+    return [("resource_not_enforced", "not enforced by this environment: " + ", ".join(skipped))]
+
+
+def process_limits(resources: Resources) -> ProcessLimits | None:
+    """What of `resources` can be set on a process without privileges."""
+    if resources.memory_mb is None:
+        return None
+    return ProcessLimits(memory_mb=max(1, int(resources.memory_mb)))
+
+
+def _leaves_workspace(path: str) -> bool:
+    return path.startswith("/") or ".." in path.split("/")
