@@ -64,15 +64,30 @@ def load(kind: str, ref: str) -> type[Any]:
     if point is not None:
         return _checked(_import_entry(point, what), what)
     if ":" in ref:
-        location, _, attribute = ref.rpartition(":")
-        module = _import_place(location, what)
-        if not hasattr(module, attribute):
-            known = [n for n in vars(module) if not n.startswith("_")]
-            raise UnknownComponent(
-                f"{what}: {location} has no {attribute}", hint=nearest(attribute, known)
-            )
-        return _checked(getattr(module, attribute), what)
+        return _checked(_attribute(ref, what), what)
     raise UnknownComponent(f"unknown {what}", hint=nearest(ref, names(kind)))
+
+
+def load_callable(ref: str) -> Any:
+    """The function that `module:function` or `file.py:function` names."""
+    what = f"callable {ref!r}"
+    if ":" not in ref:
+        raise UnknownComponent(f"{what} has no function name", hint="give file.py:function")
+    found = _attribute(ref, what)
+    if not callable(found):
+        raise BrokenComponent(f"{what} cannot be called: it is {type(found).__name__}")
+    return found
+
+
+def _attribute(ref: str, what: str) -> Any:
+    location, _, attribute = ref.rpartition(":")
+    module = _import_place(location, what)
+    if not hasattr(module, attribute):
+        known = [n for n in vars(module) if not n.startswith("_")]
+        raise UnknownComponent(
+            f"{what}: {location} has no {attribute}", hint=nearest(attribute, known)
+        )
+    return getattr(module, attribute)
 
 
 def _import_entry(point: EntryPoint, what: str) -> Any:

@@ -34,10 +34,15 @@ class RetryPolicy:
     max_backoff_s: float = MAX_BACKOFF_S
 
     @classmethod
-    def build(cls, max_retries: int, patterns: Sequence[str] | None) -> "RetryPolicy":
+    def build(
+        cls,
+        max_retries: int,
+        patterns: Sequence[str] | None,
+        backoff_s: float = DEFAULT_BACKOFF_S,
+    ) -> "RetryPolicy":
         """Compile `patterns`; raises re.error for a bad one."""
         compiled = None if patterns is None else tuple(re.compile(p) for p in patterns)
-        return cls(max_retries, compiled)
+        return cls(max_retries, compiled, backoff_s)
 
     def decide(
         self,

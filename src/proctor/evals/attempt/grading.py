@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from proctor.evals.contracts.result import Evaluation
-from proctor.evals.metrics.contract import MetricContract, observe
+from proctor.evals.metrics.contract import MetricContract
+from proctor.evals.metrics.observations import check_observations
 from proctor.kernel import jsontext
 from proctor.kernel.issues import Cause, Issue, Phase, Severity
 
@@ -24,25 +25,14 @@ class Grade:
 def grade(contract: MetricContract, evaluation: Evaluation) -> Grade:
     """Check an evaluation against the contract. A wrong observation is unavailable, with an
     error issue that says why; it never stops the attempt."""
-    observations: dict[str, float] = {}
-    values: dict[str, Any] = {}
-    unavailable = {str(key): str(reason) for key, reason in evaluation.unavailable.items()}
+    observations, unavailable = check_observations(
+        contract, evaluation.metrics, evaluation.unavailable
+    )
+    values = {name: evaluation.metrics[name] for name in observations}
     issues = list(evaluation.issues)
-    for spec in contract.metrics:
-        if spec.id not in evaluation.metrics:
-            unavailable.setdefault(spec.id, "the evaluation gave no value")
-            continue
-        value = evaluation.metrics[spec.id]
-        number = observe(spec, value)
-        if isinstance(number, str):
-            unavailable[spec.id] = number
-            issues.append(_error("invalid_observation", f"metric {spec.id!r}: {number}"))
-        else:
-            unavailable.pop(spec.id, None)
-            observations[spec.id] = number
-            values[spec.id] = value
-    for name in set(evaluation.metrics) - {spec.id for spec in contract.metrics}:
-        issues.append(_error("undeclared_metric", f"metric {name!r} is not in the contract"))
+    for name, reason in unavailable.items():
+        if name in evaluation.metrics and name not in evaluation.unavailable:
+            issues.append(_error("invalid_observation", f"metric {name!r}: {reason}"))
     if contract.primary in unavailable and not _explains(issues):
         reason = unavailable[contract.primary]
         issues.append(_error("no_observation", f"metric {contract.primary!r}: {reason}"))

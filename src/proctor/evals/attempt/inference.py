@@ -24,6 +24,10 @@ from proctor.kernel.issues import Cause, Phase, Severity
 from proctor.models.contract import CallContext, Usage
 
 
+OWN_TIME_MARGIN_S = 2.0
+"""How much later than its deadline a harness that keeps time itself is cut off."""
+
+
 class Inference:
     """Yields the raw RunResult of one try; never scores it."""
 
@@ -45,7 +49,7 @@ class Inference:
                     result = await self._agent(plan, session, prepared, context, owned)
         finally:
             self._log.issues.extend(owned.warnings)
-        self._note(result)
+        self._note(plan, result)
         with self._log.phase(Phase.COLLECT):
             return await self._collect(plan, session, prepared, result, context)
 
@@ -70,9 +74,10 @@ class Inference:
         )
         owned.add("harness session", agent.close)
         await switch_network(session, plan, "run")
-        return await self._within(
-            calls.bounded("the agent", agent.run(), plan.agent_timeout_s), agent.partial
-        )
+        limit = plan.agent_timeout_s
+        if limit is not None and agent.keeps_time:
+            limit += OWN_TIME_MARGIN_S
+        return await self._within(calls.bounded("the agent", agent.run(), limit), agent.partial)
 
     async def _harness_free(
         self,
@@ -95,11 +100,10 @@ class Inference:
         return await self._within(call, RunResult)
 
     async def _within(self, call: Awaitable[Any], partial: Callable[[], RunResult]) -> RunResult:
-        """The agent's result; at its time limit, what is known, with the issue recorded."""
+        """The agent's result; at its time limit, what is known."""
         try:
             return self._checked(await call)
-        except DeadlineReached as error:
-            self._log.note(Severity.ERROR, Phase.RUN, Cause.AGENT, "agent_timeout", str(error))
+        except DeadlineReached:
             return replace(self._checked(partial()), timed_out=True)
 
     def _checked(self, result: Any) -> RunResult:
@@ -113,8 +117,12 @@ class Inference:
             return replace(result, usage=self.usage)
         return result
 
-    def _note(self, result: RunResult) -> None:
+    def _note(self, plan: ExecutionPlan, result: RunResult) -> None:
         self._log.issues.extend(result.issues)
+        if result.timed_out:
+            limit = "" if plan.agent_timeout_s is None else f" of {plan.agent_timeout_s:g} s"
+            message = f"the agent reached its time limit{limit}"
+            self._log.note(Severity.ERROR, Phase.RUN, Cause.AGENT, "agent_timeout", message)
         if result.exit_code not in (None, 0):
             message = f"the agent exited with code {result.exit_code}"
             self._log.note(Severity.WARNING, Phase.RUN, Cause.AGENT, "agent_exit", message)

@@ -60,12 +60,13 @@ class Try:
     async def grade(self) -> Grade:
         """Do what is left of the attempt. Raises PhaseFailed or ReturnedError."""
         job = self._job
-        if job.result is not None and job.prepared is not None and job.plan is not None:
+        if job.result is None:
+            job.phases_s.clear()
+        plan = await self._plan()
+        if job.result is not None and job.prepared is not None:
             self.result = job.result
             self.log.issues.extend(job.result_issues)
-            return await self._evaluate_detached(job.plan, job.prepared, job.result)
-        job.phases_s.clear()
-        plan = await self._plan()
+            return await self._evaluate_detached(plan, job.prepared, job.result)
         owned = Ownership()
         try:
             async with owned:
@@ -89,16 +90,17 @@ class Try:
                 Severity.ERROR, Phase.PREPARE, Cause.BENCHMARK, "invalid_task", job.task.invalid
             )
             raise PhaseFailed(issue, permanent=True, retry_after_s=None)
-        with self.log.phase(Phase.PLAN):
-            if job.plan is None:
+        if job.plan is None:  # a retry reuses the attempt's plan
+            with self.log.phase(Phase.PLAN):
                 plan = self._s.planner.plan(job.task)
                 if problems := task_problems(self._s.components, job.task):
                     raise EnvironmentFault(
-                        "; ".join(problems), code="environment_unsuitable", permanent=True
+                        "; ".join(problems), code="task_unsuitable", permanent=True
                     )
-                job.plan_digest = of_json(plan.to_json())
-                job.plan = plan
-            await self._s.store.begin(job.task, job.index, job.plan, job.plan_digest)
+                digest = of_json(plan.to_json())
+                await self._s.store.begin(job.task, job.index, plan, digest)
+                job.plan, job.plan_digest = plan, digest
+        assert job.plan is not None
         for code, message in environment.notices(job.plan.environment):
             self.log.note(Severity.WARNING, Phase.PLAN, Cause.ENVIRONMENT, code, message)
         return job.plan

@@ -39,6 +39,10 @@ class AttemptContext:
 class HarnessSession(ABC):
     """One agent, started in an environment."""
 
+    keeps_time: ClassVar[bool] = False
+    """Whether `run` ends by itself at `deadline_s`, with `timed_out` set: it is then cut off only
+    a little later, so that nothing of what it knows is lost."""
+
     @abstractmethod
     async def run(self) -> RunResult:
         """Do the task. Cancelled when the agent's time is up; see `partial`."""

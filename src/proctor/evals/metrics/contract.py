@@ -64,6 +64,8 @@ class MetricContract:
         for m in self.metrics:
             if not isinstance(m.id, str) or not m.id.strip():
                 found.append(f"metric id {m.id!r} is not a name")
+            if type(m.kind) is not Kind:
+                found.append(f"metric {m.id!r}: kind {m.kind!r} is not Kind.BINARY or Kind.SCALAR")
             if m.kind is Kind.SCALAR and not m.low < m.high:
                 found.append(f"metric {m.id!r}: the range {m.low} to {m.high} is empty")
             found += [
@@ -94,7 +96,7 @@ def observe(spec: MetricSpec, value: Any) -> float | str:
             float(value) if spec.kind is Kind.BINARY else f"got {value!r} (bool), expected a number"
         )
     if not isinstance(value, int | float):
-        return f"got {value!r:.80} ({type(value).__name__}), expected {_expected(spec)}"
+        return f"got {_shown(value)} ({type(value).__name__}), expected {_expected(spec)}"
     try:
         number = float(value)
     except OverflowError:
@@ -102,10 +104,18 @@ def observe(spec: MetricSpec, value: Any) -> float | str:
     if not math.isfinite(number):
         return f"got {number}, expected a finite number"
     if spec.kind is Kind.BINARY and number not in (0.0, 1.0):
-        return f"got {value!r}, expected {_expected(spec)}"
+        return f"got {number!r}, expected {_expected(spec)}"
     if spec.kind is Kind.SCALAR and not spec.low <= number <= spec.high:
-        return f"got {value!r}, expected {_expected(spec)}"
-    return number
+        return f"got {number!r}, expected {_expected(spec)}"
+    return number + 0.0  # never the negative zero
+
+
+def _shown(value: object) -> str:
+    """At most 80 characters of a value that a plug-in returned, whatever its class does."""
+    try:
+        return f"{value!r:.80}"
+    except Exception as error:  # noqa: BLE001 - somebody else's __repr__
+        return f"a value that cannot be shown ({type(error).__name__})"
 
 
 def _expected(spec: MetricSpec) -> str:

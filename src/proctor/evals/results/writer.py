@@ -150,7 +150,7 @@ class RunWriter:
         await self.in_thread(self._drop_try, task, attempt, details)
 
     def _drop_try(self, task: TaskSpec, attempt: int, details: Mapping[str, Any]) -> None:
-        place = _next_place(self.layout.dropped(task.id, attempt))
+        place = self.next_place(task.id, attempt)
         record = self._redactor.config(dict(details))
         write_json(os.path.join(place, "try.json"), record, "try")
         if details.get("scope") == "attempt":
@@ -165,11 +165,9 @@ class RunWriter:
             delay_s=details["delay_s"],
         )
 
-    def set_aside(self, task_id: str, attempt: int) -> None:
-        """Move an attempt's old record and artifacts to `retry_details/` before it runs again."""
-        source = os.path.join(self.layout.task(RUNNING, task_id), attempt_dir_name(attempt))
-        if os.path.isdir(source):
-            set_aside(source, _next_place(self.layout.dropped(task_id, attempt)))
+    def next_place(self, task_id: str, attempt: int) -> str:
+        """A new numbered folder under `retry_details/` for what an attempt leaves behind."""
+        return _next_place(self.layout.dropped(task_id, attempt))
 
     def write_document(self, path: str, value: Any, role: str) -> None:
         """Write a run-level JSON document, synced."""

@@ -1,0 +1,191 @@
+"""Preparing a request: components, tasks, its directory, and what an earlier execution left."""
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+
+from proctor.evals.attempt.calls import Calls
+from proctor.evals.attempt.services import AttemptServices
+from proctor.evals.components import Components, build_components
+from proctor.evals.contracts.task import TaskSpec
+from proctor.evals.digests import RequestDigests
+from proctor.evals.metrics.report import attempt_problems
+from proctor.evals.options import validate
+from proctor.evals.planner import Planner
+from proctor.evals.progress import RunView
+from proctor.evals.request import RunRequest
+from proctor.evals.results.layout import RunLayout
+from proctor.evals.results.reserve import namespace, reserve
+from proctor.evals.results.restore import restore
+from proctor.evals.results.resume import Examination
+from proctor.evals.results.run_info import first_run_info, resumed
+from proctor.evals.results.stored import load_run_info
+from proctor.evals.results.writer import RunWriter
+from proctor.evals.run import RequestRun
+from proctor.evals.selection import load_and_select
+from proctor.evals.tasks import TaskState
+from proctor.evals.threads import TrackedThreads
+from proctor.kernel.clock import Clock
+from proctor.kernel.errors import RunDirectoryError, RunIsLive, UsageError
+from proctor.kernel.redact import REDACTED, Redactor, secret_values
+from proctor.kernel.retry import RetryPolicy
+from proctor.models.contract import Usage
+from proctor.store.exclusive import Claim, Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """A checked request with its tasks; nothing is on disk yet."""
+
+    request: RunRequest
+    components: Components
+    planner: Planner
+    tasks: list[TaskSpec]
+
+
+def check(request: RunRequest) -> Preparation:
+    """Everything that can be refused before anything runs. Blocking. Raises UsageError."""
+    components = build_components(request)
+    contract = components.benchmark.metrics()
+    truncates = components.strategy.truncates
+    if problems := attempt_problems(contract, components.attempts, truncates=truncates):
+        raise UsageError("; ".join(problems))
+    planner = Planner(request, components)
+    tasks = load_and_select(components, request.selection)
+    return Preparation(request, components, planner, tasks)
+
+
+def start(prepared: Preparation, clock: Clock) -> RequestRun:
+    """A new run in a newly reserved directory. Blocking."""
+    request, c = prepared.request, prepared.components
+    now = clock.now()
+    space = namespace(c.benchmark.id, c.harness_id, c.model_name)
+    root = reserve(request.runtime.results_dir, space, request.runtime.run_id, now)
+    claim = _claim(root, now)
+    run_id = os.path.basename(root)
+    info = first_run_info(request, c, run_id, now)
+    writer = _writer(prepared, root, clock)
+    writer.write_document(writer.layout.run_info, info, "run_info")
+    states = [TaskState(task) for task in prepared.tasks]
+    return _request_run(prepared, clock, writer, claim, info, states)
+
+
+def stored_request(run_dir: str) -> RunRequest:
+    """The request of a run directory. Raises RunDirectoryError."""
+    layout = RunLayout(run_dir)
+    if not os.path.isdir(layout.root):
+        raise RunDirectoryError(f"no such run directory: {run_dir}")
+    info = load_run_info(layout)
+    if redacted := _redacted_paths(info["request"], ""):
+        raise RunDirectoryError(
+            f"the request holds redacted values: {', '.join(redacted)}",
+            hint="give them by environment variable (for example api_key_env) and start anew",
+        )
+    return validate(RunRequest, info["request"], "request")
+
+
+def resume(prepared: Preparation, run_dir: str, clock: Clock) -> RequestRun:
+    """Continue a run in place. Blocking. Raises RunIsLive, RunDirectoryError."""
+    layout = RunLayout(run_dir)
+    now = clock.now()
+    claim = _claim(layout.root, now)
+    try:
+        info = resumed(load_run_info(layout), now)
+        writer = _writer(prepared, layout.root, clock)
+        writer.write_document(layout.run_info, info, "run_info")
+        digests = RequestDigests.of(prepared.components)
+        rules = Examination(
+            prepared.components.benchmark.metrics(),
+            digests.of_task,
+            lambda task: _mode(prepared, task) in ("none", "fresh"),
+        )
+        c = prepared.components
+        states, usage, counts = restore(writer, prepared.tasks, rules, c.strategy, c.attempts)
+    except BaseException:
+        claim.release(clock.now())
+        raise
+    writer.log("run.resumed", **counts)
+    run = _request_run(prepared, clock, writer, claim, info, states)
+    run.view.usage = usage
+    return run
+
+
+def _mode(prepared: Preparation, task: TaskSpec) -> str:
+    explicit = prepared.request.execution.evaluation_mode
+    return explicit or task.evaluation_mode or prepared.components.evaluation_mode
+
+
+def _claim(root: str, now: datetime) -> Claim:
+    taken = Claim.take(root, now)
+    if isinstance(taken, Owner):
+        raise RunIsLive(
+            f"{root} is in use by process {taken.pid} on {taken.host}",
+            hint="wait for it to end, or stop it first",
+        )
+    return taken
+
+
+def _redacted_paths(value: object, path: str) -> list[str]:
+    if value == REDACTED:
+        return [path]
+    if isinstance(value, dict):
+        return [p for k, v in value.items() for p in _redacted_paths(v, f"{path}.{k}".lstrip("."))]
+    if isinstance(value, list):
+        return [p for i, v in enumerate(value) for p in _redacted_paths(v, f"{path}.{i}")]
+    return []
+
+
+def _writer(prepared: Preparation, root: str, clock: Clock) -> RunWriter:
+    return RunWriter(
+        RunLayout(root),
+        prepared.components.attempts,
+        Redactor(secret_values(os.environ)),
+        clock,
+        strict=prepared.request.execution.durability == "strict",
+    )
+
+
+def _request_run(
+    prepared: Preparation,
+    clock: Clock,
+    writer: RunWriter,
+    claim: Claim,
+    info: dict[str, object],
+    states: list[TaskState],
+) -> RequestRun:
+    request, c = prepared.request, prepared.components
+    execution = request.execution
+    retry = RetryPolicy.build(
+        execution.max_retries, execution.retry_pattern_list, execution.retry_backoff_s
+    )
+    services = AttemptServices(
+        components=c,
+        contract=c.benchmark.metrics(),
+        planner=prepared.planner,
+        retry=retry,
+        calls=Calls(TrackedThreads()),
+        store=writer,
+        clock=clock,
+        digests=RequestDigests.of(c),
+        labels={"run": str(info["run_id"]), "run_dir": writer.layout.root},
+    )
+    name = request.name or f"{c.benchmark.id} · {c.harness_id} · {c.model_name}"
+    view = RunView(
+        name=name,
+        run_dir=writer.layout.root,
+        tasks=len(states),
+        attempts=len(states) * c.attempts.k,
+        started=clock.monotonic(),
+        k=c.attempts.k,
+        usage=Usage(),
+    )
+    kept = sum(len(state.done) for state in states)
+    primary = services.contract.primary
+    for state in states:
+        if state.is_complete(c.strategy, c.attempts, primary):
+            view.finished[state.final_state] += 1
+            view.resumed_tasks += 1
+    view.attempts_reused = kept
+    return RequestRun(
+        request, c, services, writer, claim, info, states, view, clock, kept_attempts=kept
+    )

@@ -1,0 +1,152 @@
+"""What of a run directory is kept, graded again, or run again. Decided per attempt.
+
+An attempt with a valid primary observation and no fatal issue is kept, whatever its other
+issues: a wrong answer is a result. One whose agent finished but whose evaluation is missing,
+failed or outdated is graded again in modes `none` and `fresh`. Everything else runs again.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from proctor.evals.contracts.task import TaskSpec
+from proctor.evals.metrics.contract import MetricContract, observe
+from proctor.evals.results.layout import RunLayout, attempt_dir_name
+from proctor.evals.results.stored import StoredTask, stored_tasks
+from proctor.kernel.errors import RunDirectoryError
+from proctor.kernel.issues import Issue, Severity, highest
+from proctor.models.contract import Usage
+
+
+class Decision(StrEnum):
+    """What happens to a stored attempt."""
+
+    KEEP = "keep"
+    EVALUATE = "evaluate"
+    RUN = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAttempt:
+    """A stored attempt and what is done with it. `changed` names the digests that differ."""
+
+    index: int
+    decision: Decision
+    reason: str
+    observations: Mapping[str, float] = field(default_factory=dict)
+    severity: Severity | None = None
+    usage: Usage = Usage()
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """What the directory knows of one selected task."""
+
+    state: str
+    attempts: Mapping[int, StoredAttempt]
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """The rules of one resume: the contract, the new digests, and who may be graded again."""
+
+    contract: MetricContract
+    digests_of: Callable[[TaskSpec], Mapping[str, str]]
+    """The digests of a task's inputs as they are now."""
+    gradable_again: Callable[[TaskSpec], bool]
+    """Whether a task's evaluation mode allows grading again without the agent."""
+
+
+def examine(
+    layout: RunLayout, tasks: Sequence[TaskSpec], rules: Examination
+) -> Iterator[tuple[str, StoredState]]:
+    """(task id, state) of every selected task that the directory knows."""
+    wanted = {task.id: task for task in tasks}
+    for stored in stored_tasks(layout):
+        task = wanted.get(stored.task_id)
+        if task is not None:
+            now, again = rules.digests_of(task), rules.gradable_again(task)
+            attempts = {
+                index: _examine_attempt(stored, index, rules.contract, now, again=again)
+                for index in stored.attempts()
+            }
+            yield stored.task_id, StoredState(stored.state, attempts)
+
+
+def _examine_attempt(
+    stored: StoredTask,
+    index: int,
+    contract: MetricContract,
+    now: Mapping[str, str],
+    *,
+    again: bool,
+) -> StoredAttempt:
+    record = stored.result(index)
+    if record is None:
+        run = stored.run(index) if again else None
+        if run is None:
+            return StoredAttempt(index, Decision.RUN, "no record")
+        changed = _changed(run["digests"], now)
+        if set(changed) - {"grading"}:
+            return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
+        return StoredAttempt(index, Decision.EVALUATE, "not evaluated yet", changed=changed)
+    return _examine_record(stored, record, contract, now, again=again)
+
+
+def _examine_record(
+    stored: StoredTask,
+    record: Mapping[str, Any],
+    contract: MetricContract,
+    now: Mapping[str, str],
+    *,
+    again: bool,
+) -> StoredAttempt:
+    index = int(record["attempt"])
+    changed = _changed(record["digests"], now)
+    if set(changed) - {"grading"}:
+        return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
+    severity = highest(Issue.from_json(i) for i in record["issues"])
+    observations = _observations(record, contract)
+    valid = contract.primary in observations and severity is not Severity.FATAL
+    gradable = again and stored.run(index) is not None
+    if changed:
+        decision = Decision.EVALUATE if gradable else Decision.RUN
+        return StoredAttempt(index, decision, "grading changed", changed=changed)
+    if not valid:
+        if gradable:
+            return StoredAttempt(index, Decision.EVALUATE, "no valid observation")
+        return StoredAttempt(index, Decision.RUN, "no valid observation")
+    _check_artifacts(stored, record)
+    usage = Usage.from_json(record["usage"])
+    return StoredAttempt(index, Decision.KEEP, "valid", observations, severity, usage)
+
+
+def _changed(old: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(name for name in now if old.get(name) != now[name])
+
+
+def _observations(record: Mapping[str, Any], contract: MetricContract) -> dict[str, float]:
+    found = {}
+    for spec in contract.metrics:
+        if spec.id in record["metrics"]:
+            number = observe(spec, record["metrics"][spec.id])
+            if isinstance(number, float):
+                found[spec.id] = number
+    return found
+
+
+def _check_artifacts(stored: StoredTask, record: Mapping[str, Any]) -> None:
+    folder = os.path.join(stored.path, attempt_dir_name(int(record["attempt"])), "artifacts")
+    for artifact in record["artifacts"]:
+        path = os.path.join(folder, artifact["path"])
+        try:
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise RunDirectoryError(f"{path}: artifact missing: {error.strerror}") from None
+        if digest != artifact["sha256"]:
+            raise RunDirectoryError(f"{path}: the artifact is not the recorded one")

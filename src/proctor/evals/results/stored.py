@@ -1,0 +1,98 @@
+"""Reading a run directory: which tasks and attempts it holds. Never changes anything."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from proctor.evals.results.layout import STATES, RunLayout
+from proctor.evals.results.records import ATTEMPT_SCHEMA, RUN_SCHEMA
+from proctor.kernel import jsontext
+from proctor.kernel.errors import RunDirectoryError
+from proctor.store.files import read_json
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTask:
+    """A task's directory: its exact id comes from `task.json`, not from the name."""
+
+    task_id: str
+    state: str
+    path: str
+    category: str | None
+
+    def attempts(self) -> list[int]:
+        """The indices that have a directory, sorted."""
+        found = []
+        for entry in os.scandir(self.path):
+            prefix, _, number = entry.name.rpartition("-")
+            if prefix == "attempt" and number.isdigit() and entry.is_dir(follow_symlinks=False):
+                found.append(int(number))
+        return sorted(found)
+
+    def result(self, attempt: int) -> dict[str, Any] | None:
+        """The attempt record, None when there is none. Raises RunDirectoryError if damaged."""
+        return self._read(attempt, "result.json", ATTEMPT_SCHEMA)
+
+    def run(self, attempt: int) -> dict[str, Any] | None:
+        """The run record, None when there is none or it was torn."""
+        try:
+            return self._read(attempt, "run.json", RUN_SCHEMA)
+        except RunDirectoryError:
+            return None
+
+    def _read(self, attempt: int, name: str, schema: str) -> dict[str, Any] | None:
+        path = os.path.join(self.path, f"attempt-{attempt}", name)
+        try:
+            record = read_json(path)
+        except FileNotFoundError:
+            return None
+        except (OSError, jsontext.JsonError) as error:
+            raise RunDirectoryError(f"damaged record: {error}") from None
+        if not isinstance(record, dict) or record.get("schema_version") != schema:
+            raise RunDirectoryError(
+                f"{path}: not a {schema} record", hint="it may come from a newer proctor"
+            )
+        if record.get("task_id") != self.task_id or record.get("attempt") != attempt:
+            raise RunDirectoryError(
+                f"{path}: the record is of task {record.get('task_id')!r} attempt "
+                f"{record.get('attempt')!r}, found under task {self.task_id!r} attempt {attempt}"
+            )
+        return record
+
+
+def stored_tasks(layout: RunLayout) -> Iterator[StoredTask]:
+    """Every task directory of a run that has a readable `task.json`, in directory order."""
+    for state in STATES:
+        folder = layout.state(state)
+        if not os.path.isdir(folder):
+            continue
+        for entry in sorted(os.scandir(folder), key=lambda e: e.name):
+            if entry.is_dir(follow_symlinks=False):
+                task = _stored_task(entry.path, state)
+                if task is not None:
+                    yield task
+
+
+def _stored_task(path: str, state: str) -> StoredTask | None:
+    try:
+        record = read_json(os.path.join(path, "task.json"))
+        return StoredTask(str(record["task_id"]), state, path, record.get("category"))
+    except (OSError, jsontext.JsonError, KeyError, TypeError):
+        return None  # torn before its first attempt: nothing in it was announced
+
+
+def load_run_info(layout: RunLayout) -> Mapping[str, Any]:
+    """`run_info.json`. Raises RunDirectoryError when it is missing or damaged."""
+    try:
+        info = read_json(layout.run_info)
+    except FileNotFoundError:
+        raise RunDirectoryError(
+            f"{layout.root}: run info missing (no run_info.json)",
+            hint="this is not a run directory, or its run_info.json was removed",
+        ) from None
+    except (OSError, jsontext.JsonError) as error:
+        raise RunDirectoryError(f"{layout.root}: run info damaged: {error}") from None
+    if not isinstance(info, dict) or "request" not in info:
+        raise RunDirectoryError(f"{layout.run_info}: not a run info file")
+    return info

@@ -1,0 +1,74 @@
+"""Stopping a run: by signal, by deadline, or from Python.
+
+The first SIGINT or SIGTERM asks for an orderly stop; the second exits at once.
+"""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stop:
+    """A request to stop, safe to make from signal handlers and other threads."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._requested = threading.Event()
+        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    @property
+    def requested(self) -> bool:
+        """Whether somebody asked."""
+        return self._requested.is_set()
+
+    def request(self, signum: int | None = None) -> None:
+        """Ask for an orderly stop."""
+        if not self.requested:
+            self.signal = signum
+            self._requested.set()
+        for loop, event in list(self._waiters):
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(event.set)
+
+    async def wait(self) -> None:
+        """Return once a stop is requested."""
+        event = asyncio.Event()
+        waiter = (asyncio.get_running_loop(), event)
+        self._waiters.append(waiter)
+        try:
+            if self.requested:
+                return
+            await event.wait()
+        finally:
+            self._waiters.remove(waiter)
+
+
+@contextmanager
+def on_signals(stop: Stop, before_exit: Callable[[], None] | None = None) -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into a stop for the time of the block (main thread only).
+
+    Plain handlers, not the loop's: they also run while blocking code holds the loop.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(signum: int, frame: FrameType | None) -> None:
+        if stop.requested:
+            if before_exit is not None:
+                before_exit()
+            os._exit(128 + signum)
+        stop.request(signum)
+
+    previous = {signum: signal.signal(signum, handle) for signum in SIGNALS}
+    try:
+        yield
+    finally:
+        for signum, handler in previous.items():
+            signal.signal(signum, handler)

@@ -1,0 +1,61 @@
+"""The state of one task of a running request, kept small: a run may have 100,000 of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from proctor.evals.attempt.job import AttemptJob
+from proctor.evals.contracts.plan import AttemptPlan
+from proctor.evals.contracts.task import TaskSpec
+from proctor.evals.metrics.observations import TaskObservations
+from proctor.evals.strategy import Strategy
+from proctor.kernel.issues import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptSummary:
+    """What is remembered of a finished attempt."""
+
+    observations: Mapping[str, float]
+    severity: Severity | None
+
+
+@dataclass(slots=True)
+class TaskState:
+    """A task with its finished attempts, and the attempt in the making."""
+
+    spec: TaskSpec
+    done: dict[int, AttemptSummary] = field(default_factory=dict)
+    evaluate_only: frozenset[int] = frozenset()
+    """Indices whose stored run record only needs grading."""
+    stored_state: str | None = None
+    """The state folder the task was found in, when it was."""
+    job: AttemptJob | None = None
+
+    def is_complete(self, strategy: Strategy, plan: AttemptPlan, primary: str) -> bool:
+        """Whether the strategy asks for no further attempt."""
+        primaries = [self.done[i].observations.get(primary) for i in sorted(self.done)]
+        return strategy.is_complete(primaries, plan.k)
+
+    def next_index(self, plan: AttemptPlan) -> int:
+        """The first attempt index that has no record."""
+        return next(i for i in range(1, plan.k + 1) if i not in self.done)
+
+    @property
+    def final_state(self) -> Literal["normal", "error", "fatal"]:
+        """The highest severity of any attempt; warnings only = normal."""
+        severities = {summary.severity for summary in self.done.values()}
+        if Severity.FATAL in severities:
+            return "fatal"
+        return "error" if Severity.ERROR in severities else "normal"
+
+    def observations(self, strategy: Strategy, plan: AttemptPlan, primary: str) -> TaskObservations:
+        """What the metric report counts of this task."""
+        complete = self.is_complete(strategy, plan, primary)
+        return TaskObservations(
+            task_id=self.spec.id,
+            category=self.spec.category,
+            state=self.final_state if complete else "missing",
+            attempts={index: dict(summary.observations) for index, summary in self.done.items()},
+            ended_early=complete and len(self.done) < plan.k,
+        )
