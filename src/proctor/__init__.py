@@ -1,7 +1,8 @@
 """Evaluate AI agents with results that can be trusted.
 
-    report = proctor.run(request)        run an evaluation, blocking; `arun` inside an event loop
-    run = proctor.load(run_dir)          read the evidence of one
+    report = proctor.run(request)        run an evaluation; `arun` inside an event loop
+    report = proctor.resume(run_dir)     run what is missing; `aresume` inside an event loop
+    run = proctor.load(run_dir)          read the evidence
 
 The other names are what the author of a benchmark, harness, environment or model writes against,
 and the errors that proctor raises on purpose. Everything is imported on first use, so that
@@ -12,9 +13,8 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # importing `typing` for it would cost more than the rest of this module
 if TYPE_CHECKING:
-    from typing import Any
-
     from proctor.environments.contract import Environment, EnvironmentSession
+    from proctor.evals.api import aresume, arun, load, resume, run
     from proctor.evals.contracts import (
         AttemptContext,
         Benchmark,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         RunResult,
         TaskSpec,
     )
+    from proctor.evals.report import RunReport
     from proctor.kernel.errors import (
         AgentFault,
         BenchmarkFault,
@@ -79,20 +80,24 @@ __all__ = [
     "Reference",
     "RunDirectoryError",
     "RunIsLive",
+    "RunReport",
     "RunResult",
     "RuntimeFault",
     "StorageError",
     "TaskSpec",
     "UnknownComponent",
     "UsageError",
+    "aresume",
     "arun",
     "load",
+    "resume",
     "run",
 ]
 
 _HOMES = {
     "proctor.environments.contract": ["Environment", "EnvironmentSession"],
-    "proctor.evals.api": ["arun", "load", "run"],
+    "proctor.evals.api": ["aresume", "arun", "load", "resume", "run"],
+    "proctor.evals.report": ["RunReport"],
     "proctor.evals.contracts": [
         "AttemptContext",
         "Benchmark",
@@ -131,14 +136,16 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> "Any":
-    try:
-        home = _HOME_OF[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    value = getattr(import_module(home), name)
-    globals()[name] = value  # the next access does not come here
-    return value
+if not TYPE_CHECKING:  # a type checker is to see the names above, and that there are no others
+
+    def __getattr__(name):
+        try:
+            home = _HOME_OF[name]
+        except KeyError:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+        value = getattr(import_module(home), name)
+        globals()[name] = value  # the next access does not come here
+        return value
 
 
 def __dir__() -> list[str]:

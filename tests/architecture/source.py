@@ -41,7 +41,7 @@ def modules() -> tuple[Module, ...]:
     found = []
     for path in sorted(SRC.rglob("*.py")):
         relative = path.relative_to(SRC)
-        if "samples" in relative.parts:  # data: files of sample tasks
+        if {"samples", "tasks"} <= set(relative.parts):  # data: the files of sample tasks
             continue
         parts = relative.with_suffix("").parts
         package = parts[-1] == "__init__"

@@ -22,6 +22,11 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return len(names) + len(function.args.kwonlyargs)
 
 
+def is_command(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """A command's parameters are its options: their number is the specification's."""
+    return any(ast.unparse(d).startswith("app.command(") for d in function.decorator_list)
+
+
 def test_files_are_small():
     sizes = {str(m.path): m.text.count("\n") for m in modules()}
     assert {path: n for path, n in sizes.items() if n > FILE_LINES} == {}
@@ -47,7 +52,7 @@ def test_functions_have_few_parameters():
         f"{m.path}:{f.lineno} {f.name}: {parameters(f)} parameters"
         for m in modules()
         for f in functions(m)
-        if parameters(f) > PARAMETERS
+        if parameters(f) > PARAMETERS and not (m.room == "cli" and is_command(f))
     ]
     assert many == []
 
