@@ -1,0 +1,102 @@
+"""What a task wants kept after the agent phase: its collect commands, then its artifacts.
+
+In the agent's environment artifacts are evidence only; one that is missing, too large or not a
+file is a warning and never changes the score.
+"""
+
+import os
+import posixpath
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from proctor.benchmarks.harbor.config import ArtifactEntry, CollectSection
+from proctor.benchmarks.harbor.folder import VerifierJob
+from proctor.benchmarks.harbor.ignore import GitIgnore
+from proctor.environments.contract import EnvironmentSession
+from proctor.evals.contracts.harness import AttemptContext
+from proctor.evals.contracts.result import RunResult
+from proctor.kernel.errors import EnvironmentFault
+from proctor.kernel.issues import Cause, Issue, Phase, Severity
+
+ARTIFACT_LIMIT_BYTES = 100_000_000
+"""The most that one artifact, a file or a folder, may hold."""
+
+_REFUSED = frozenset(["too_large", "not_a_file", "refused_path"])
+
+
+async def keep_evidence(
+    job: VerifierJob, result: RunResult, session: EnvironmentSession, context: AttemptContext
+) -> RunResult:
+    """Run the task's collect commands and keep its artifacts and `<logs>/artifacts`."""
+    warnings = [w for step in job.collect if (w := await _collect(step, session)) is not None]
+    for entry in job.artifacts:
+        warnings += await _keep(entry, session, context)
+    folder = ArtifactEntry(
+        source=posixpath.join(session.paths.logs, "artifacts"), destination="artifacts"
+    )
+    warnings += await _keep(folder, session, context, expected=False)
+    return replace(result, issues=(*result.issues, *warnings)) if warnings else result
+
+
+async def _collect(step: CollectSection, session: EnvironmentSession) -> Issue | None:
+    outcome = await session.exec(step.command, timeout_s=step.timeout_sec)
+    if outcome.ok:
+        return None
+    how = "timed out" if outcome.timed_out else f"ended with exit code {outcome.exit_code}"
+    return _warning("collect_failed", f"verifier.collect {step.command[:80]!r} {how}")
+
+
+async def _keep(
+    entry: ArtifactEntry,
+    session: EnvironmentSession,
+    context: AttemptContext,
+    *,
+    expected: bool = True,
+) -> list[Issue]:
+    name = entry.destination or posixpath.normpath(entry.source).lstrip("/.") or "workspace"
+    target = context.artifacts_dir / "collected" / name
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        await session.download(
+            session.resolve(entry.source), target, limit_bytes=ARTIFACT_LIMIT_BYTES
+        )
+    except FileNotFoundError:
+        message = f"the artifact {entry.source!r} is not there"
+        found = [_warning("artifact_missing", message)] if expected else []
+    except EnvironmentFault as fault:
+        if fault.fault_code not in _REFUSED:
+            raise
+        shutil.rmtree(target, ignore_errors=True)
+        found = [_warning(f"artifact_{fault.fault_code}", f"{entry.source}: {fault.message}")]
+    else:
+        found = []
+        _drop_excluded(target, entry.exclude)
+    _drop_empty(target, context.artifacts_dir)
+    return found
+
+
+def _drop_excluded(target: Path, patterns: list[str]) -> None:
+    if not patterns or not target.is_dir():
+        return
+    rules = GitIgnore("\n".join(patterns))
+    for folder, _, names in os.walk(target):
+        for name in names:
+            path = Path(folder, name)
+            if rules.ignores(path.relative_to(target).as_posix()):
+                path.unlink()
+
+
+def _drop_empty(target: Path, top: Path) -> None:
+    """Remove folders without a file, up to and including `top`."""
+    for folder, _, _ in os.walk(target, topdown=False):
+        if not os.listdir(folder):
+            os.rmdir(folder)
+    for parent in target.parents:
+        if not parent.is_relative_to(top) or not parent.is_dir() or os.listdir(parent):
+            break
+        parent.rmdir()
+
+
+def _warning(code: str, message: str) -> Issue:
+    return Issue(Severity.WARNING, Phase.COLLECT, Cause.BENCHMARK, code, message)

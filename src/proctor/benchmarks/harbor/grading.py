@@ -1,0 +1,129 @@
+"""Grading in the agent's environment with the task's own tests.
+
+The order is the defence: whatever the agent left running is killed, reward files and anything
+under the tests' path are removed, and only then do the tests come in.
+"""
+
+import posixpath
+from dataclasses import dataclass
+
+from proctor.benchmarks.harbor.folder import VerifierJob
+from proctor.benchmarks.harbor.reward import NoReward, Reward, read_reward
+from proctor.environments.contract import EnvironmentSession, ExecResult, Resources
+from proctor.evals.contracts.result import Evaluation
+from proctor.kernel.errors import EnvironmentFault
+from proctor.kernel.issues import Cause, Issue, Phase, Severity
+
+STDOUT_FILE = "test-stdout.txt"
+
+# The agent may have removed the folder that the tests expect to start in: that is a wrong
+# result, to be graded by the tests, not a failure of the verifier. The output is one stream so
+# that errors stand where they happened.
+_RUN_TESTS = """\
+exec 2>&1
+mkdir -p -- "$2"
+cd -- "$2" || cd /
+chmod +x -- "$1"
+exec "$1"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    reward: Reward | NoReward
+    outcome: ExecResult
+
+
+async def grade(
+    job: VerifierJob, session: EnvironmentSession, *, workdir: str, memory_mb: int
+) -> Evaluation:
+    """Run the tests of a task and read its reward. Times in seconds, memory in MB per process.
+
+    Raises EnvironmentFault when the environment fails; whatever the tests do wrong is an
+    evaluation without observations, with an error issue of cause `evaluator`.
+    """
+    output = posixpath.join(session.paths.logs, "verifier")
+    await session.kill_processes()
+    await _clear(session, output)
+    await session.upload(job.tests, session.paths.tests)
+    script = posixpath.join(session.paths.tests, "test.sh")
+    outcome = await session.exec(
+        ["/bin/sh", "-c", _RUN_TESTS, "sh", script, workdir],
+        cwd=session.paths.tests,
+        env={**session.script_env(), **job.env},
+        timeout_s=job.timeout_s,
+        resources=Resources(memory_mb=memory_mb),
+    )
+    verdict = _Verdict(await _verdict(session, output, outcome, job), outcome)
+    if outcome.stdout:
+        await session.write(posixpath.join(output, STDOUT_FILE), _stdout(outcome))
+    return _evaluation(verdict)
+
+
+async def _clear(session: EnvironmentSession, output: str) -> None:
+    """Leave an empty output folder and no tests, whatever the agent put there."""
+    try:
+        await _make_output(session, output)
+    except EnvironmentFault as fault:
+        if fault.fault_code == "environment_gone":
+            raise
+        # A link or unwritable folder in place of the logs is the agent's doing: take all of it.
+        await session.remove(session.paths.logs)
+        await _make_output(session, output)
+    await session.remove(session.paths.tests)
+
+
+async def _make_output(session: EnvironmentSession, output: str) -> None:
+    await session.remove(output)
+    await session.write(posixpath.join(output, STDOUT_FILE), b"")
+
+
+async def _verdict(
+    session: EnvironmentSession, output: str, outcome: ExecResult, job: VerifierJob
+) -> Reward | NoReward:
+    if outcome.timed_out:
+        reason = f"the tests did not end within {job.timeout_s:g} s (verifier.timeout_sec)"
+        return NoReward("verifier_timeout", reason)
+    found = await read_reward(session, output)
+    if isinstance(found, Reward) or found.code != "reward_missing":
+        return found
+    if not await session.alive():
+        raise EnvironmentFault("the environment vanished during grading", code="environment_gone")
+    if outcome.out_of_memory:
+        return NoReward("verifier_out_of_memory", "the tests ran out of memory")
+    return NoReward(found.code, f"{found.reason} (exit code {outcome.exit_code})")
+
+
+def _evaluation(verdict: _Verdict) -> Evaluation:
+    reward, outcome = verdict.reward, verdict.outcome
+    verifier = {
+        "exit_code": outcome.exit_code,
+        "duration_s": round(outcome.duration_s, 3),
+        "timed_out": outcome.timed_out,
+        "truncated": outcome.truncated,
+    }
+    artifacts = {f"verifier/{STDOUT_FILE}": _stdout(outcome)} if outcome.stdout else {}
+    if isinstance(reward, NoReward):
+        return Evaluation(
+            unavailable={"passed": reward.reason, "reward": reward.reason},
+            evidence={"verifier": verifier},
+            issues=(_error(reward),),
+            artifacts=artifacts,
+        )
+    return Evaluation(
+        metrics={"passed": reward.passed, "reward": reward.scalar},
+        evidence={
+            "rewards": dict(reward.rewards),
+            "reward_file": reward.file,
+            "verifier": verifier,
+        },
+        artifacts=artifacts,
+    )
+
+
+def _stdout(outcome: ExecResult) -> bytes:
+    return outcome.stdout.encode("utf-8", "replace")
+
+
+def _error(reward: NoReward) -> Issue:
+    return Issue(Severity.ERROR, Phase.EVALUATE, Cause.EVALUATOR, reward.code, reward.reason)

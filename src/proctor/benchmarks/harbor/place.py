@@ -1,0 +1,105 @@
+"""From [environment] and the Dockerfile to what a provider must offer."""
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from proctor.benchmarks.harbor.config import TaskFile
+from proctor.benchmarks.harbor.context import BuildContext
+from proctor.benchmarks.harbor.dockerfile import DockerfileError
+from proctor.benchmarks.harbor.hosts import policy
+from proctor.benchmarks.harbor.ignore import DockerIgnore
+from proctor.benchmarks.harbor.recipe import Recipe
+from proctor.benchmarks.harbor.recipe import read as read_recipe
+from proctor.benchmarks.harbor.templates import Resolved
+from proctor.benchmarks.harbor.tree import TaskTree
+from proctor.environments.contract import EnvironmentSpec, Resources
+from proctor.environments.network import NetworkPhases
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The environment of a task, and what identifies it besides the files of environment/."""
+
+    spec: EnvironmentSpec
+    identity: Mapping[str, Any]
+
+
+def place_of(
+    config: TaskFile, tree: TaskTree, dockerfile: str | None, ignored: str, env: Resolved
+) -> Place:
+    """The environment of a task. Raises ValueError saying what in the Dockerfile is wrong."""
+    context = BuildContext.of(
+        tree.folder / "environment", tree.under("environment"), DockerIgnore(ignored)
+    )
+    try:
+        recipe = Recipe() if dockerfile is None else read_recipe(dockerfile, context)
+    except DockerfileError as error:
+        raise ValueError(f"environment/Dockerfile: {error}") from None
+    portable = config.portable
+    copies = _portable_copies(recipe, context) if portable else _copies(recipe, context)
+    image_env = {k: v for k, v in recipe.env.items() if not (portable and k == "PATH")}
+    section = config.environment
+    spec = EnvironmentSpec(
+        absolute_paths=not portable,
+        image=section.docker_image,
+        build=tuple(line for line in recipe.build if not (portable and line.startswith("FROM "))),
+        workdir=None if portable else section.workdir or recipe.workdir,
+        env={**image_env, **env.values},
+        copies=copies,
+        network=_phases(config),
+        resources=Resources(
+            section.cpus,
+            section.memory_wish_mb,
+            section.storage_wish_mb,
+            None,
+            section.gpus or None,
+        ),
+    )
+    return Place(spec, _identity(config, spec, {**image_env, **env.identity}))
+
+
+def _phases(config: TaskFile) -> NetworkPhases:
+    baseline = policy(config.environment.baseline_mode, config.environment.allowed_hosts)
+    return NetworkPhases(
+        baseline,
+        policy(config.agent.network_mode, config.agent.allowed_hosts, baseline),
+        policy(config.verifier.network_mode, config.verifier.allowed_hosts, baseline),
+    )
+
+
+def _copies(recipe: Recipe, context: BuildContext) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        pair
+        for copy in recipe.copies
+        for pair in context.copies(copy.source, copy.target, folder=copy.folder)
+    )
+
+
+def _portable_copies(recipe: Recipe, context: BuildContext) -> tuple[tuple[str, str], ...]:
+    """Copies relative to the workspace, which stands for the last WORKDIR; without COPY lines,
+    everything in environment/ but the recipe itself."""
+    if not recipe.copies:
+        rest = context.without_recipe()
+        return tuple(rest.copies("", ".", folder=True)) if rest.files else ()
+    workdir = recipe.workdir or "/"
+    found = []
+    for copy in recipe.copies:
+        target = posixpath.relpath(copy.target, workdir)
+        if target == ".." or target.startswith("../"):
+            raise ValueError(
+                f"environment/Dockerfile: a portable task can only copy into its WORKDIR "
+                f"({workdir}), not to {copy.target}"
+            )
+        found += context.copies(copy.source, target, folder=copy.folder)
+    return tuple(found)
+
+
+def _identity(config: TaskFile, spec: EnvironmentSpec, env: Mapping[str, str]) -> dict[str, Any]:
+    """What identifies the environment, without paths of this host and without secrets."""
+    return {
+        "environment": {**spec.to_json(), "copies": [], "env": dict(env)},
+        "agent": config.agent.model_dump(mode="json"),
+        "portable": config.portable,
+    }
