@@ -39,7 +39,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias, final
+from typing import Any, ClassVar, Self, TypeAlias, final
 
 from proctor.environments.network import NetworkPhases, NetworkPolicy
 from proctor.kernel.errors import EnvironmentFault
@@ -130,7 +130,10 @@ class SessionPaths:
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """What a command did. `exit_code` is negative for a signal; None when it was killed by us.
+    """What a command did. `exit_code` is None when it was killed by us.
+
+    A command that a signal ended has the negative number of the signal, or 128 + the number where
+    a shell or sandbox stands between.
 
     `stdout` and `stderr` are decoded as UTF-8 with replacement; when more than the limit was
     written, head and tail are kept around a note and `truncated` is True. `dropped_bytes` counts
@@ -163,6 +166,12 @@ class EnvironmentSession(ABC):
     paths: SessionPaths
     isolated: bool = False
     """Whether what runs inside can neither read nor change the host."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     @abstractmethod
     async def exec(
