@@ -221,12 +221,11 @@ def resolve(
     `solved@k` comes first; a scalar keeps `avg@k`, which exists where no attempt is missing.
     """
     cut = plan.strategy == "pass" if truncates is None else truncates
-    allowed = spec.families
     return tuple(
         Reducer(family.name(size), family, size)
         for family in families
-        if family.id in allowed
-        and spec.kind in family.kinds
+        if spec.kind in family.kinds
+        and (spec.reducers is None or family.id in spec.reducers)
         and not (cut and family.unbiased and spec.kind is Kind.BINARY)
         for size in family.sizes(plan.k)
     )

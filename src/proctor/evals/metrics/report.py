@@ -124,7 +124,7 @@ def attempt_problems(
         return [f"k={plan.k}: a task needs at least one attempt; use -k 1 or more"]
     primary = contract.spec(contract.primary)
     if not resolve(primary, plan, truncates=truncates, families=families):
-        allowed = ", ".join(primary.families)
+        allowed = ", ".join(primary.reducers or ())
         return [
             f"the primary metric {primary.id!r} allows only {allowed}, which k={plan.k} with "
             f"strategy {plan.strategy!r} cannot give; use another -k or --strategy"

@@ -158,7 +158,7 @@ def test_a_family_of_ones_own() -> None:
     class Worst(ReducerFamily):
         """The smallest of all observations."""
 
-        id = "avg"  # allowed wherever avg is
+        id = "worst"
 
         def sizes(self, k: int) -> tuple[int, ...]:
             return (k,)
@@ -171,4 +171,8 @@ def test_a_family_of_ones_own() -> None:
 
     (worst,) = resolve(BINARY, AttemptPlan(2), families=[Worst()])
     assert worst.name == "worst@2"
+    assert resolve(BINARY, AttemptPlan(2, "pass"), families=[Worst()]) == ()
+    assert resolve(SCALAR, AttemptPlan(2), families=[Worst()]) == ()
+    narrow = MetricSpec("m", reducers=("avg",))
+    assert resolve(narrow, AttemptPlan(2), families=[Worst()]) == ()
     assert worst.reduce(Sample((0.0, 1.0), 2)) == 0.0

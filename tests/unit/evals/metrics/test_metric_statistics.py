@@ -167,6 +167,12 @@ def test_bootstrap_of_the_largest_numbers_stays_finite() -> None:
     assert -1.7e308 <= low < high <= 1.7e308
 
 
+@pytest.mark.parametrize("value", [0.1, 0.7, 1 / 3, 1.0, 4.1])
+@pytest.mark.parametrize("counts", [(3, 4, 6), (30, 40, 65)])
+def test_rounding_does_not_leave_the_range_of_the_values(value: float, counts: list[int]) -> None:
+    assert bootstrap([[value] * 3], counts, Random(4), 200) == [(value, value)]
+
+
 def test_the_number_of_resamples_falls_with_the_work() -> None:
     assert resamples(0) == resamples(500) == MAX_RESAMPLES == 2_000
     assert resamples(1_000) == 1_000
