@@ -105,7 +105,7 @@ def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
 def _flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     layer: dict[str, Any] = {}
     for flag, value in flags.items():
-        if value not in (None, [], (), False):
+        if value is not None and value is not False and value not in ([], ()):  # 0 is a value
             assign(layer, FLAG_PLACES[flag], value)
     return layer
 
