@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from proctor.environments.contract import DOWNLOAD_LIMIT_BYTES, EnvironmentSession
-from proctor.environments.copying import TreeCopy
+from proctor.environments.copying import Stopped, TreeCopy
 from proctor.environments.owner import MARKER, Owner
 from proctor.environments.removal import remove_entry
 from proctor.environments.rooted import RootedFiles, gone
@@ -109,13 +109,16 @@ class HostedSession(EnvironmentSession):
             await self._remove_root()
 
     async def _remove_root(self) -> None:
-        place = os.open(temp_dir(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            await self._remove_from(place)
+            place = os.open(os.path.dirname(self._root), os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                await self._remove_from(place)
+            finally:
+                os.close(place)
+        except FileNotFoundError:  # not even the folder around it is there
+            pass
         except OSError as error:
             raise EnvironmentFault(f"cannot remove {self._root}: {error}") from error
-        finally:
-            os.close(place)
         self._made = False
 
     async def _remove_from(self, place: int) -> None:
@@ -185,6 +188,8 @@ class HostedSession(EnvironmentSession):
             copy.stop()
             await self._settled([future])
             raise
+        except Stopped:
+            raise gone("this environment was closed during a copy") from None
         finally:
             self._copies.pop(copy, None)
 
