@@ -15,6 +15,7 @@ from proctor.evals import registry
 from proctor.evals.components import Components
 from proctor.evals.contracts.task import TaskSpec
 from proctor.evals.request import RunRequest
+from proctor.kernel.digest import of_json
 from proctor.kernel.errors import BrokenComponent, UsageError
 
 DEFAULT_EVALUATION_TIMEOUT_S = 600.0
@@ -65,13 +66,30 @@ class Planner:
         self._request = request
         self._components = components
         self._recipes = [*_registered_recipes(), *_recipes_of(request.runtime.recipe_dirs)]
+        self._known: dict[tuple[object, ...], tuple[ExecutionPlan, str]] = {}
 
-    def plan(self, task: TaskSpec) -> ExecutionPlan:
-        """The plan of the next attempt of `task`. Whatever a recipe raises propagates."""
+    def plan(self, task: TaskSpec) -> tuple[ExecutionPlan, str]:
+        """The plan of the next attempt of `task`, and its digest. What a recipe raises
+        propagates. Tasks that ask for the same thing share one plan."""
+        plan = self._plain(task)
+        for recipe in self._recipes:
+            if recipe.matches(self._request, task):
+                plan = _applied(recipe, plan)
+        if plan.recipes:
+            return plan, of_json(plan.to_json())
+        # The key holds the specification by identity; the kept plan keeps it alive.
+        key = (id(plan.environment), plan.agent_timeout_s, plan.evaluation_timeout_s,
+               plan.evaluation_mode)  # fmt: skip
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = (plan, of_json(plan.to_json()))
+        return known
+
+    def _plain(self, task: TaskSpec) -> ExecutionPlan:
         execution = self._request.execution
         explicit = execution.attempt_timeout_s
         evaluation = execution.evaluation_timeout_s or task.evaluation_timeout_s
-        plan = ExecutionPlan(
+        return ExecutionPlan(
             environment_id=self._components.environment.id,
             environment=task.environment,
             evaluation_mode=self._evaluation_mode(task),
@@ -80,10 +98,6 @@ class Planner:
             agent_timeout_s=explicit if explicit is not None else task.agent_timeout_s,
             evaluation_timeout_s=evaluation or DEFAULT_EVALUATION_TIMEOUT_S,
         )
-        for recipe in self._recipes:
-            if recipe.matches(self._request, task):
-                plan = _applied(recipe, plan)
-        return plan
 
     def _evaluation_mode(self, task: TaskSpec) -> str:
         explicit = self._request.execution.evaluation_mode

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -244,6 +245,8 @@ class RequestRun:
 
     def _write_end(self, report: RunReport) -> None:
         layout = self.writer.layout
+        with contextlib.suppress(OSError):  # tasks are still in it, or it was never made
+            os.rmdir(layout.state(RUNNING))
         self.writer.write_document(layout.summary, summary_json(report, self.info), "summary")
         text = summary_text(report, self.info).encode("utf-8")
         write_atomic(layout.summary_text, text, "summary_text", Sync.NONE)

@@ -47,19 +47,17 @@ class Calls:
             return await coroutine
         task = asyncio.get_running_loop().create_task(coroutine)
         try:
-            await asyncio.wait((task,), timeout=limit_s)
+            if await ended(task, limit_s):
+                return task.result()
         except asyncio.CancelledError:
             await self._stop(task)
             raise
-        if not task.done():
-            await self._stop(task)
-            raise DeadlineReached(what, limit_s)
-        return task.result()
+        await self._stop(task)
+        raise DeadlineReached(what, limit_s)
 
     async def _stop(self, task: asyncio.Task[Any]) -> None:
         task.cancel()
-        await asyncio.wait((task,), timeout=CANCEL_GRACE_S)
-        if task.done():
+        if await ended(task, CANCEL_GRACE_S):
             if not task.cancelled():
                 task.exception()  # seen: it must not be reported as never retrieved
             return
@@ -70,6 +68,28 @@ class Calls:
         self._left_behind.discard(task)
         if not task.cancelled():
             task.exception()
+
+
+async def ended(task: "asyncio.Future[Any]", limit_s: float) -> bool:
+    """Wait for `task` to end, at most `limit_s` seconds; whether it did. Cheaper than
+    `asyncio.wait`, which every attempt would pay for several times."""
+    if task.done():
+        return True
+    loop = asyncio.get_running_loop()
+    waiter: asyncio.Future[None] = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    timer = loop.call_later(limit_s, wake)
+    task.add_done_callback(wake)
+    try:
+        await waiter
+    finally:
+        timer.cancel()
+        task.remove_done_callback(wake)
+    return task.done()
 
 
 async def _as_coroutine(awaitable: Any) -> Any:

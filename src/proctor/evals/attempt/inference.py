@@ -1,5 +1,6 @@
 """The agent's part of a try: start the harness, run it within its time, collect what it left."""
 
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from proctor.evals.attempt.ownership import Ownership
 from proctor.evals.attempt.phases import PhaseLog
 from proctor.evals.attempt.services import AttemptServices
 from proctor.evals.contracts.benchmark import Benchmark, HarnessFreeBenchmark
-from proctor.evals.contracts.harness import AttemptContext
+from proctor.evals.contracts.harness import AttemptContext, HarnessSession
 from proctor.evals.contracts.model import AttemptModel
 from proctor.evals.contracts.result import RunResult
 from proctor.evals.contracts.task import PreparedTask
@@ -22,7 +23,6 @@ from proctor.kernel import jsontext
 from proctor.kernel.errors import AgentFault
 from proctor.kernel.issues import Cause, Phase, Severity
 from proctor.models.contract import CallContext, Usage
-
 
 OWN_TIME_MARGIN_S = 2.0
 """How much later than its deadline a harness that keeps time itself is cut off."""
@@ -72,7 +72,8 @@ class Inference:
         agent = await calls.bounded(
             "starting the harness", harness.start(session, prepared, context), plan.open_timeout_s
         )
-        owned.add("harness session", agent.close)
+        if type(agent).close is not HarnessSession.close:
+            owned.add("harness session", agent.close)
         await switch_network(session, plan, "run")
         limit = plan.agent_timeout_s
         if limit is not None and agent.keeps_time:
@@ -150,7 +151,7 @@ class Inference:
                     limit_s=plan.evaluation_timeout_s,
                 )
             )
-        if not context.artifacts_dir.is_dir():
+        if not os.path.isdir(context.artifacts_dir):  # noqa: ASYNC240 - one stat an attempt
             return result
         found = await self._s.calls.threads.call("inventory", inventory, str(context.artifacts_dir))
         return replace(result, artifacts=found)

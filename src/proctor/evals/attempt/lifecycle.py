@@ -25,7 +25,6 @@ from proctor.evals.contracts.task import PreparedTask
 from proctor.evals.planner import ExecutionPlan
 from proctor.evals.results.artifacts import keep_all
 from proctor.evals.selection import task_problems
-from proctor.kernel.digest import of_json
 from proctor.kernel.errors import BenchmarkFault, EnvironmentFault, EvaluatorFault
 from proctor.kernel.issues import Cause, Issue, Phase, Severity
 from proctor.models.contract import Usage
@@ -92,12 +91,11 @@ class Try:
             raise PhaseFailed(issue, permanent=True, retry_after_s=None)
         if job.plan is None:  # a retry reuses the attempt's plan
             with self.log.phase(Phase.PLAN):
-                plan = self._s.planner.plan(job.task)
+                plan, digest = self._s.planner.plan(job.task)
                 if problems := task_problems(self._s.components, job.task):
                     raise EnvironmentFault(
                         "; ".join(problems), code="task_unsuitable", permanent=True
                     )
-                digest = of_json(plan.to_json())
                 await self._s.store.begin(job.task, job.index, plan, digest)
                 job.plan, job.plan_digest = plan, digest
         assert job.plan is not None

@@ -6,7 +6,7 @@ from proctor.evals.attempt.blame import PhaseFailed
 from proctor.evals.attempt.grading import Grade
 from proctor.evals.attempt.job import AttemptJob, Finished, RetryLater, TryOutcome
 from proctor.evals.attempt.lifecycle import ReturnedError, Try
-from proctor.evals.attempt.record import attempt_record
+from proctor.evals.attempt.record import Left, attempt_record
 from proctor.evals.attempt.services import AttemptServices
 from proctor.kernel.issues import Cause, Issue, Phase, Severity, highest
 from proctor.kernel.retry import RetryDecision
@@ -98,16 +98,15 @@ def _finish(
     issues = tuple(attempt.log.issues)
     severity = highest(issues)
     fatal = severity is Severity.FATAL
+    result = attempt.result
+    artifacts = attempt.artifacts or (result.artifacts if result is not None else ())
     record = attempt_record(
         job,
-        result=attempt.result,
-        grade=grade,
-        failure=failure,
-        issues=issues,
-        artifacts=attempt.artifacts or (attempt.result.artifacts if attempt.result else ()),
-        usage=attempt.usage,
-        digests=services.digests.of_task(job.task),
-        finished_at=services.clock.now(),
+        Left(result, issues, artifacts, attempt.usage),
+        grade,
+        failure,
+        services.digests.of_task(job.task),
+        services.clock.now(),
     )
     observations = {} if grade is None or fatal else dict(grade.observations)
     return Finished(record, observations, severity, attempt.usage, issues)

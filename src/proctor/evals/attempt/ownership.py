@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from proctor.evals.attempt.blame import blame
+from proctor.evals.attempt.calls import ended
 from proctor.kernel.issues import Cause, Issue, Phase, Severity
 
 CLOSE_LIMIT_S = 30.0
@@ -84,9 +85,9 @@ async def finish_shielded(task: "asyncio.Future[Any]", limit_s: float) -> bool:
     loop = asyncio.get_running_loop()
     end = loop.time() + limit_s
     cancelled = False
-    while not task.done() and loop.time() < end:
+    while not task.done() and (left_s := end - loop.time()) > 0:
         try:
-            await asyncio.wait((task,), timeout=max(0.0, end - loop.time()))
+            await ended(task, left_s)
         except asyncio.CancelledError:
             cancelled = True
     return cancelled

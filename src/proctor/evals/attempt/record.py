@@ -1,6 +1,7 @@
 """What an attempt leaves on disk: its run record, and the attempt record itself."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,19 +16,26 @@ from proctor.kernel.issues import Issue, Phase
 from proctor.models.contract import Usage
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What the last try of an attempt left."""
+
+    result: RunResult | None
+    issues: tuple[Issue, ...]
+    artifacts: tuple[Artifact, ...]
+    usage: Usage
+
+
 def attempt_record(
     job: AttemptJob,
-    *,
-    result: RunResult | None,
+    left: Left,
     grade: Grade | None,
     failure: Issue | None,
-    issues: tuple[Issue, ...],
-    artifacts: tuple[Artifact, ...],
-    usage: Usage,
     digests: Mapping[str, str],
     finished_at: datetime,
 ) -> dict[str, Any]:
     """`result.json`: the attempt record. All keys are always there."""
+    result = left.result
     telemetry = jsontext.sanitized(dict(result.telemetry)) if result is not None else {}
     return {
         "schema_version": ATTEMPT_SCHEMA,
@@ -39,16 +47,16 @@ def attempt_record(
         "final_answer": result.final_answer if result is not None else None,
         "trajectory": result.trajectory if result is not None else None,
         "error": _error(result, failure),
-        "artifacts": [a.to_json() for a in artifacts],
+        "artifacts": [a.to_json() for a in left.artifacts],
         "analysis_result": {},
         "meta": {
             "benchmark": dict(grade.evidence) if grade is not None else {},
             "harness": {"telemetry": telemetry},
         },
-        "issues": [i.to_json() for i in issues],
+        "issues": [i.to_json() for i in left.issues],
         "retry_count": job.retries,
         "usage": {
-            **usage.to_json(),
+            **left.usage.to_json(),
             "wall_s": round(sum(job.phases_s.values()), 6),
             "waiting_s": round(job.waiting_s, 6),
             "phases_s": {name: round(value, 6) for name, value in job.phases_s.items()},

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from proctor.evals.metrics.series import Series
+from proctor.evals.metrics.table import metric_tables
 from proctor.evals.report import RunReport
 from proctor.evals.results.records import SUMMARY_SCHEMA
 
@@ -42,43 +42,8 @@ def summary_text(report: RunReport, info: Mapping[str, Any]) -> str:
         + (f" ({counts.reused_attempts} kept from before)" if counts.reused_attempts else ""),
         "",
     ]
-    if report.metrics.evaluation_failed:
-        lines += [
-            "The evaluation failed: a task ended fatal, so there is no official value. "
-            "Reference values are over the valid tasks only.",
-            "",
-        ]
-    lines += [
-        "| metric | reducer | value | 95 % interval | coverage | reference |",
-        "|---|---|---|---|---|---|",
-    ]
-    for metric, by_reducer in report.metrics.series.items():
-        lines += [_row(metric, name, series) for name, series in by_reducer.items()]
-    if report.metrics.categories:
-        lines += ["", "| category | value | coverage |", "|---|---|---|"]
-        lines += [_category(report, name) for name in report.metrics.categories]
+    lines.append(metric_tables(report.metrics).rstrip())
     if report.issue_codes:
         lines += ["", "| issue | attempts |", "|---|---|"]
         lines += [f"| {code} | {count} |" for code, count in sorted(report.issue_codes.items())]
     return "\n".join(lines) + "\n"
-
-
-def _row(metric: str, name: str, series: Series) -> str:
-    interval = "" if series.ci95 is None else f"{series.ci95[0]:.4f} to {series.ci95[1]:.4f}"
-    coverage = f"{series.evaluated}/{series.total}" + (" partial" if series.partial else "")
-    return (
-        f"| {metric} | {name} | {number(series.value)} | {interval} | {coverage} "
-        f"| {number(series.reference_value)} |"
-    )
-
-
-def _category(report: RunReport, name: str) -> str:
-    primary = report.metrics.primary
-    series = report.metrics.category(name)[primary.metric][primary.reducer]
-    safe = name.replace("|", "\\|").replace("\n", " ")
-    return f"| {safe} | {number(series.value)} | {series.evaluated}/{series.total} |"
-
-
-def number(value: float | None) -> str:
-    """Four decimals, or a dash where there is no value."""
-    return "–" if value is None else f"{value:.4f}"

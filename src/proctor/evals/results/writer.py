@@ -15,6 +15,7 @@ from proctor.evals.contracts.task import TaskSpec
 from proctor.evals.planner import ExecutionPlan
 from proctor.evals.results.layout import RUNNING, RunLayout, attempt_dir_name
 from proctor.evals.results.records import task_record
+from proctor.evals.results.together import Together
 from proctor.kernel.clock import Clock, iso
 from proctor.kernel.faults import fault_point
 from proctor.kernel.redact import Redactor
@@ -49,6 +50,7 @@ class RunWriter:
         self._clock = clock
         self._strict = strict
         self._pool = ThreadPoolExecutor(WRITER_THREADS, thread_name_prefix="proctor-write")
+        self._together = Together(self._pool)
         os.makedirs(layout.logs, exist_ok=True)
         self._plans = AppendFile(layout.plans, "plans")
         self._log = AppendFile(layout.run_log, "log")
@@ -69,19 +71,28 @@ class RunWriter:
         if digest not in self._known_plans:
             self._known_plans.add(digest)
             line["plan"] = self._redactor.config(plan.to_json())
-        await self.in_thread(self._begin, task, line)
+        await self._together.run(self._begin, task, line)
 
     def _begin(self, task: TaskSpec, line: dict[str, Any]) -> None:
         self._plans.append(line)
         self._ensure_task(task)
 
-    def _ensure_task(self, task: TaskSpec) -> str:
+    def _ensure_task(self, task: TaskSpec) -> None:
         directory = self.layout.task(RUNNING, task.id)
         path = os.path.join(directory, "task.json")
-        if not os.path.exists(path):
-            _make(directory)
+        if _make(directory) or not os.path.exists(path):
             record = self._redactor.facts(task_record(task, self._attempt_plan))
             write_json(path, record, "task")
+
+    def _ensure_attempt(self, task: TaskSpec, attempt: int) -> str:
+        directory = self.attempt_dir(task, attempt)
+        try:
+            os.mkdir(directory)
+        except FileExistsError:
+            return directory
+        except OSError:  # the task's own directory is not there, or a real failure
+            self._ensure_task(task)
+            _make(directory)
         return directory
 
     def attempt_dir(self, task: TaskSpec, attempt: int) -> str:
@@ -97,9 +108,7 @@ class RunWriter:
         await self.in_thread(self._store_run, task, attempt, record)
 
     def _store_run(self, task: TaskSpec, attempt: int, record: dict[str, Any]) -> None:
-        directory = self.attempt_dir(task, attempt)
-        self._ensure_task(task)
-        _make(directory)
+        directory = self._ensure_attempt(task, attempt)
         path = os.path.join(directory, "run.json")
         write_json(path, self._redactor.facts(record), "run", Sync.FILE)
         if self._strict:
@@ -115,9 +124,7 @@ class RunWriter:
         self, task: TaskSpec, record: Mapping[str, Any], final_state: str | None
     ) -> None:
         attempt = int(record["attempt"])
-        directory = self.attempt_dir(task, attempt)
-        self._ensure_task(task)
-        _make(directory)
+        directory = self._ensure_attempt(task, attempt)
         path = os.path.join(directory, "result.json")
         clean = {**self._redactor.facts(record), "meta": self._redactor.config(record["meta"])}
         write_json(path, clean, "result", Sync.RECORD)
@@ -193,13 +200,18 @@ def set_aside(source: str, place: str) -> None:
         raise storage_error(error, place) from error
 
 
-def _make(directory: str) -> None:
-    if os.path.isdir(directory):
-        return
+def _make(directory: str) -> bool:
+    """Make a directory with its parents; whether it is new."""
     try:
-        os.makedirs(directory, exist_ok=True)
+        os.mkdir(directory)
+    except FileExistsError:
+        return False
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(directory), exist_ok=True)
+        return _make(directory)
     except OSError as error:
         raise storage_error(error, directory) from error
+    return True
 
 
 def _next_place(parent: str) -> str:
