@@ -28,6 +28,7 @@ session, blocks on a pipe or device, or writes through a link. The codes of an `
 | `refused_path` | a path outside the session, or through a link (permanent) |
 | `not_a_file` | a folder, link, pipe or device where a regular file or tree was asked (permanent) |
 | `too_large` | more than the caller's limit (permanent) |
+| `missing_copy` | a file of the specification's `copies` does not exist (permanent) |
 | `environment` | anything else |
 
 `refused_path`, `not_a_file` and `too_large` are usually what the agent did to its own files:

@@ -89,6 +89,18 @@ class HostedSession(EnvironmentSession):
         if not self._files.remove(parts, path, max_entries=_INLINE_ENTRIES):
             await asyncio.to_thread(self._files.remove, parts, path)
 
+    async def place(self, copies: Sequence[tuple[str, str]]) -> None:
+        """Put the `copies` of a specification in their places."""
+        for source, inside in copies:
+            try:
+                await self.upload(Path(source), inside)
+            except FileNotFoundError:
+                raise EnvironmentFault(
+                    f"{source}, to be copied to {inside}, does not exist",
+                    code="missing_copy",
+                    permanent=True,
+                ) from None
+
     # --- life cycle
 
     async def alive(self) -> bool:

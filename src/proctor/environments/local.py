@@ -10,7 +10,6 @@ import shutil
 import signal
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -98,7 +97,7 @@ class LocalEnvironment(Environment):
     ) -> EnvironmentSession:
         session = LocalSession(spec, labels, self._settings)
         try:
-            await session.place_copies()
+            await session.place(spec.copies)
         except BaseException:
             await session.close()
             raise
@@ -137,11 +136,6 @@ class LocalSession(HostedSession):
 
     def make_more(self) -> None:
         os.makedirs(self._workdir, exist_ok=True)
-
-    async def place_copies(self) -> None:
-        """Put `copies` into the workspace; only then is the disk touched before the first use."""
-        for source, inside in self._spec.copies:
-            await self.upload(Path(source), inside)
 
     async def exec(
         self,
