@@ -71,17 +71,18 @@ class Planner:
     def plan(self, task: TaskSpec) -> tuple[ExecutionPlan, str]:
         """The plan of the next attempt of `task`, and its digest. What a recipe raises
         propagates. Tasks that ask for the same thing share one plan."""
-        plan = self._plain(task)
-        for recipe in self._recipes:
-            if recipe.matches(self._request, task):
+        recipes = [r for r in self._recipes if r.matches(self._request, task)]
+        if recipes:
+            plan = self._plain(task)
+            for recipe in recipes:
                 plan = _applied(recipe, plan)
-        if plan.recipes:
             return plan, of_json(plan.to_json())
-        # The key holds the specification by identity; the kept plan keeps it alive.
-        key = (id(plan.environment), plan.agent_timeout_s, plan.evaluation_timeout_s,
-               plan.evaluation_mode)  # fmt: skip
+        # The specification is known by identity; the task keeps it alive as long as the run.
+        key = (id(task.environment), task.agent_timeout_s, task.evaluation_timeout_s,
+               task.evaluation_mode)  # fmt: skip
         known = self._known.get(key)
         if known is None:
+            plan = self._plain(task)
             known = self._known[key] = (plan, of_json(plan.to_json()))
         return known
 
@@ -91,7 +92,7 @@ class Planner:
         evaluation = execution.evaluation_timeout_s or task.evaluation_timeout_s
         return ExecutionPlan(
             environment_id=self._components.environment.id,
-            environment=task.environment,
+            environment=self._components.environment.adapt(task.environment),
             evaluation_mode=self._evaluation_mode(task),
             keep_environment=execution.keep_environment,
             open_timeout_s=execution.open_timeout_s,

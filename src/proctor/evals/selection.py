@@ -36,7 +36,8 @@ def load_and_select(components: Components, wanted: SelectionRequest) -> list[Ta
 
 def task_problems(components: Components, task: TaskSpec) -> list[str]:
     """Why a task cannot run with these components; empty when it can."""
-    problems = list(components.environment.problems(task.environment))
+    environment = components.environment
+    problems = list(environment.problems(environment.adapt(task.environment)))
     harness = components.harness
     if harness is not None and harness.needs_reference and task.reference is None:
         problems.append(f"harness {harness.id} needs a reference solution; this task has none")
