@@ -198,7 +198,7 @@ class TaskFile(Section):
 
     @model_validator(mode="after")
     def _distinct_steps(self) -> "TaskFile":
-        seen: dict[str, str] = Field(default_factory=dict)
+        seen: dict[str, str] = {}
         for step in self.steps:
             folded = unicodedata.normalize("NFC", step.name).casefold()
             if folded in seen:

@@ -72,7 +72,7 @@ class BuildContext:
             return [(str(self.root / source), target)]
         prefix = source + "/" if source else ""
         return [
-            (str(entry.host), posixpath.join(target, path.removeprefix(prefix)))
+            (str(entry.host), posixpath.normpath(f"{target}/{path.removeprefix(prefix)}"))
             for path, entry in sorted(self.files.items())
             if path.startswith(prefix)
         ]

@@ -21,6 +21,7 @@ def load_dataset(path: Path, settings: LoadSettings | None = None) -> list[TaskS
     Unusable task folders are in the list, with their reasons in `invalid`. Raises DataError when
     `path` is no such folder, and for ids that two folders share.
     """
+    path = Path(os.path.abspath(path))
     if not path.exists():
         raise DataError(f"no such folder: {path}", hint=_HINT)
     if not path.is_dir():

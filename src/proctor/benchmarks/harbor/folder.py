@@ -56,6 +56,7 @@ def load_folder(folder: Path, settings: LoadSettings | None = None) -> TaskSpec:
     """Read a task folder. A task that cannot run has its reasons in `invalid`; never raises for
     what the folder holds."""
     settings = settings or LoadSettings()
+    folder = Path(os.path.abspath(folder))
     config: TaskFile | None = None
     try:
         tree = walk(folder, settings.limits)
@@ -87,7 +88,7 @@ def _category(config: TaskFile | None) -> str | None:
 
 
 def _config(tree: TaskTree) -> TaskFile:
-    if tree.cut_short:
+    if tree.cut_short or "task.toml" in tree.refused:
         raise _Unusable(*tree.problems)
     try:
         return parse_config(_bytes(tree.folder, "task.toml"))
@@ -113,7 +114,7 @@ def _text(folder: Path, name: str) -> str:
 
 def _task(tree: TaskTree, config: TaskFile, settings: LoadSettings) -> TaskSpec:
     folder, paths = tree.folder, {entry.path for entry in tree.files}
-    problems = [*tree.problems, *_missing(folder, paths, config), *unsupported(config, tree)]
+    problems = [*tree.problems, *_missing(tree, paths, config), *unsupported(config, tree)]
     host = settings.host
     env = host.resolve("environment.env", config.environment.env)
     verifier_env = host.resolve("verifier.env", config.verifier.env)
@@ -142,22 +143,25 @@ def _ignores(paths: set[str]) -> bool:
     return "environment/.dockerignore" in paths
 
 
-def _missing(folder: Path, paths: set[str], config: TaskFile) -> list[str]:
+def _missing(tree: TaskTree, paths: set[str], config: TaskFile) -> list[str]:
     if config.steps:
         return []  # its scripts are in steps/, and such a task cannot run yet anyway
-    problems = []
+    needed = ["instruction.md"]
     section = config.environment
-    if section.docker_image is None:
-        if not (folder / "environment").is_dir():
-            problems.append("environment/ is missing (and there is no environment.docker_image)")
-        elif not config.portable and not (
-            _builds(paths) or any(f"environment/{name}" in paths for name in COMPOSE_FILES)
-        ):
-            problems.append("environment/Dockerfile is missing")
-    if "instruction.md" not in paths:
-        problems.append("instruction.md is missing")
-    if section.os == "linux" and TEST_SCRIPT not in paths and not config.verifier.separate:
-        problems.append(f"{TEST_SCRIPT} is missing")
+    composed = any(f"environment/{name}" in paths for name in COMPOSE_FILES)
+    if section.docker_image is None and not config.portable and not composed:
+        needed.insert(0, "environment/Dockerfile")
+    if section.os == "linux" and not config.verifier.separate:
+        needed.append(TEST_SCRIPT)
+    known = paths | tree.refused
+    problems = [
+        f"{name} is missing"
+        for name in needed
+        if name not in known and name.split("/")[0] not in tree.refused
+    ]
+    if section.docker_image is None and not (tree.folder / "environment").exists():
+        problems = [p for p in problems if not p.startswith("environment/")]
+        problems.insert(0, "environment/ is missing (and there is no environment.docker_image)")
     return problems
 
 

