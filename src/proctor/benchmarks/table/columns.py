@@ -59,8 +59,8 @@ class TaskRows:
             return None
 
     def _built(self, task_id: str, values: Mapping[str, Any], cells: bool) -> TaskSpec:
-        read = from_cell if cells else _as_is
-        value = {role: _absent_if_empty(values[role], cells) for role in values}
+        read = _cell if cells else _as_is
+        value = {role: None if cells and not values[role] else values[role] for role in values}
         question = read(value["input"])
         if _empty(question):
             raise _Unusable(f"column {self._columns.input!r} is empty")
@@ -77,7 +77,7 @@ class TaskRows:
 
     def _target(self, value: Any, read: Any) -> Any:
         target = read(value)
-        if self._scorer.target_is_text and isinstance(target, list | dict) and read is from_cell:
+        if self._scorer.target_is_text and isinstance(target, list | dict) and read is _cell:
             target = value  # a cell that looks like JSON is text to a scorer that compares text
         if _empty(target):
             if self._scorer.needs_target:
@@ -133,7 +133,7 @@ class TaskRows:
         for role, lines in self._lacking.items():
             name = getattr(self._columns, role)
             if lines and len(lines) == self._rows:
-                self._problems.add(lines[0], self._no_column(role, name))
+                self._problems.add(1, self._no_column(role, name))
             else:
                 for line in lines:
                     self._problems.add(line, f"no {name!r} in this row")
@@ -155,8 +155,8 @@ def _as_is(value: Any) -> Any:
     return value
 
 
-def _absent_if_empty(value: Any, cells: bool) -> Any:
-    return None if cells and not value else value
+def _cell(value: Any) -> Any:
+    return None if value is None else from_cell(value)
 
 
 def _empty(value: Any) -> bool:

@@ -44,7 +44,7 @@ _STATEMENT = re.compile(
 )
 _BRACKETED = re.compile(r"[(\[]([A-Z])[)\]]")
 _LISTED = re.compile(r"^[ \t*_#>-]{0,8}([A-Z])[*_]{0,2}[).:](?=\s|$)", re.MULTILINE)
-_ALONE = re.compile(r"(?<![A-Za-z0-9_'\u2019.-])([B-HJ-Z])(?![A-Za-z0-9_'\u2019-]|\.[A-Za-z])")
+_ALONE = re.compile(r"(?<![A-Za-z0-9_'\u2019.-])([B-HJ-Z])(?![A-Za-z0-9_'\u2019+#-]|\.[A-Za-z])")
 
 
 def chosen(text: str, letters: frozenset[str]) -> tuple[str | None, str]:
