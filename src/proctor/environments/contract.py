@@ -42,6 +42,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias, final
 
+from proctor.environments.gates import gate_of
 from proctor.environments.network import NetworkPhases, NetworkPolicy
 from proctor.kernel.errors import EnvironmentFault
 
@@ -314,6 +315,7 @@ class Environment(ABC):
                 code="unsupported",
                 permanent=True,
             )
+        await gate_of(self.id).open_turn()
         return await self.open_session(spec, labels)
 
     @abstractmethod

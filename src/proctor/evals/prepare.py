@@ -1,14 +1,24 @@
-"""Preparing a request: components, tasks, its directory, and what an earlier execution left."""
+"""Preparing a request: preflight, its directory, its tasks, and what earlier work is taken over.
 
+preflight   components, options, what is missing here (nothing on disk yet)
+open        reserve or claim the directory, write the first run_info
+load        tasks, once; their needs; earlier records examined, shown and put in place
+"""
+
+import contextlib
 import os
+import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from proctor.evals.attempt.calls import Calls
 from proctor.evals.attempt.services import AttemptServices
 from proctor.evals.components import Components, build_components
 from proctor.evals.contracts.task import TaskSpec
 from proctor.evals.digests import RequestDigests
+from proctor.evals.executors import Executor, LocalExecutor
 from proctor.evals.metrics.report import attempt_problems
 from proctor.evals.options import validate
 from proctor.evals.planner import Planner
@@ -16,9 +26,10 @@ from proctor.evals.progress import RunView
 from proctor.evals.request import RunRequest
 from proctor.evals.results.layout import RunLayout
 from proctor.evals.results.reserve import namespace, reserve
-from proctor.evals.results.restore import restore
-from proctor.evals.results.resume import Examination
-from proctor.evals.results.run_info import first_run_info, resumed
+from proctor.evals.results.restore import Restored, restore, reuse_plan
+from proctor.evals.results.resume import Examination, StoredState, examine
+from proctor.evals.results.reuse import ReusePlan, check_source, copy_tasks, newest_source
+from proctor.evals.results.run_info import ended, first_run_info, resumed
 from proctor.evals.results.stored import load_run_info
 from proctor.evals.results.writer import RunWriter
 from proctor.evals.run import RequestRun
@@ -34,40 +45,137 @@ from proctor.store.exclusive import Claim, Owner
 
 
 @dataclass(frozen=True, slots=True)
-class Preparation:
-    """A checked request with its tasks; nothing is on disk yet."""
+class Preflight:
+    """A request whose components are there and fit together."""
 
     request: RunRequest
     components: Components
     planner: Planner
-    tasks: list[TaskSpec]
+
+    @property
+    def namespace(self) -> str:
+        """Where single runs of this request are kept, below the results directory."""
+        c = self.components
+        return namespace(c.benchmark.id, c.harness_id, c.model_name)
 
 
-def check(request: RunRequest) -> Preparation:
-    """Everything that can be refused before anything runs. Blocking. Raises UsageError."""
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """Earlier work to take over: `source` is a run directory, or None for the newest of the
+    request's own namespace. `anyway` keeps attempts whose inputs changed; `rescore` grades
+    stored runs again and runs nothing."""
+
+    source: str | None = None
+    anyway: bool = False
+    rescore: bool = False
+
+
+def preflight(request: RunRequest) -> Preflight:
+    """Build and check what a request names. Blocking. Raises UsageError."""
     components = build_components(request)
     contract = components.benchmark.metrics()
     truncates = components.strategy.truncates
     if problems := attempt_problems(contract, components.attempts, truncates=truncates):
         raise UsageError("; ".join(problems))
-    planner = Planner(request, components)
-    tasks = load_and_select(components, request.selection)
-    return Preparation(request, components, planner, tasks)
+    return Preflight(request, components, Planner(request, components))
 
 
-def start(prepared: Preparation, clock: Clock) -> RequestRun:
-    """A new run in a newly reserved directory. Blocking."""
-    request, c = prepared.request, prepared.components
+def check(request: RunRequest) -> list[TaskSpec]:
+    """Everything that can be refused before anything runs. Blocking. Raises UsageError."""
+    return load_and_select(preflight(request).components, request.selection)
+
+
+class Opened:
+    """A claimed run directory with its first `run_info.json`."""
+
+    def __init__(self, pre: Preflight, root: str, info: dict[str, Any], claim: Claim, clock: Clock):
+        self.pre = pre
+        self.clock = clock
+        self.claim = claim
+        self.info = info
+        self.writer = RunWriter(
+            RunLayout(root),
+            pre.components.attempts,
+            Redactor(secret_values(os.environ)),
+            clock,
+            strict=pre.request.execution.durability == "strict",
+        )
+        self.writer.write_document(self.writer.layout.run_info, info, "run_info")
+
+    def fail(self, error: str) -> None:
+        """The request could not be prepared: that is its result."""
+        self.info = ended(self.info, "fail", self.clock.now(), error)
+        self.writer.write_document(self.writer.layout.run_info, self.info, "run_info")
+        self.close()
+
+    def discard(self) -> None:
+        """Remove a directory that was reserved for a request which is refused."""
+        self.close()
+        shutil.rmtree(self.writer.layout.root, ignore_errors=True)
+        parent = os.path.dirname(self.writer.layout.root)
+        with contextlib.suppress(OSError):  # not empty: other runs are in it
+            os.removedirs(parent)
+
+    def close(self) -> None:
+        """Give the directory up. Idempotent."""
+        self.claim.release(self.clock.now())
+        self.writer.close()
+
+
+def open_new(
+    pre: Preflight, results_dir: str, space: str, run_id: str | None, clock: Clock
+) -> Opened:
+    """Reserve a new directory. Blocking. Raises UsageError."""
     now = clock.now()
-    space = namespace(c.benchmark.id, c.harness_id, c.model_name)
-    root = reserve(request.runtime.results_dir, space, request.runtime.run_id, now)
+    root = reserve(results_dir, space, run_id, now)
     claim = _claim(root, now)
-    run_id = os.path.basename(root)
-    info = first_run_info(request, c, run_id, now)
-    writer = _writer(prepared, root, clock)
-    writer.write_document(writer.layout.run_info, info, "run_info")
-    states = [TaskState(task) for task in prepared.tasks]
-    return _request_run(prepared, clock, writer, claim, info, states)
+    info = first_run_info(pre.request, pre.components, os.path.basename(root), now)
+    return Opened(pre, root, info, claim, clock)
+
+
+def open_existing(pre: Preflight, run_dir: str, clock: Clock) -> Opened:
+    """Claim a run directory to continue it. Blocking. Raises RunIsLive, RunDirectoryError."""
+    layout = RunLayout(run_dir)
+    now = clock.now()
+    claim = _claim(layout.root, now)
+    try:
+        return Opened(pre, layout.root, resumed(load_run_info(layout), now), claim, clock)
+    except BaseException:
+        claim.release(clock.now())
+        raise
+
+
+def load_new(
+    opened: Opened, earlier: Earlier | None, executor: Executor | None = None
+) -> RequestRun:
+    """Load the tasks of a new run, taking over earlier work where asked. Blocking."""
+    pre = opened.pre
+    source = _source(opened, earlier)
+    tasks = load_and_select(pre.components, pre.request.selection)
+    if source is None or earlier is None:
+        return _request_run(opened, [TaskState(task) for task in tasks], None, executor)
+    rules = _rules(pre, earlier)
+    layout = RunLayout(source)
+    found = dict(examine(layout, tasks, rules))
+    plan = reuse_plan(tasks, found, pre.components.attempts)
+    plan.source, plan.anyway = source, earlier.anyway
+    by_id = {task.id: task for task in tasks}
+    accept = (lambda task_id: rules.digests_of(by_id[task_id])) if earlier.anyway else None
+    copy_tasks(layout, opened.writer.layout, found, accept)
+    opened.info["reused_from"] = source
+    opened.writer.write_document(opened.writer.layout.run_info, opened.info, "run_info")
+    copied = dict(examine(opened.writer.layout, tasks, rules))
+    return _restored(opened, tasks, copied, rules, plan, executor)
+
+
+def load_existing(opened: Opened, executor: Executor | None = None) -> RequestRun:
+    """Load the tasks of a run that is continued in place. Blocking."""
+    pre = opened.pre
+    tasks = load_and_select(pre.components, pre.request.selection)
+    rules = _rules(pre, Earlier())
+    found = dict(examine(opened.writer.layout, tasks, rules))
+    plan = reuse_plan(tasks, found, pre.components.attempts)
+    return _restored(opened, tasks, found, rules, plan, executor)
 
 
 def stored_request(run_dir: str) -> RunRequest:
@@ -84,35 +192,46 @@ def stored_request(run_dir: str) -> RunRequest:
     return validate(RunRequest, info["request"], "request")
 
 
-def resume(prepared: Preparation, run_dir: str, clock: Clock) -> RequestRun:
-    """Continue a run in place. Blocking. Raises RunIsLive, RunDirectoryError."""
-    layout = RunLayout(run_dir)
-    now = clock.now()
-    claim = _claim(layout.root, now)
-    try:
-        info = resumed(load_run_info(layout), now)
-        writer = _writer(prepared, layout.root, clock)
-        writer.write_document(layout.run_info, info, "run_info")
-        digests = RequestDigests.of(prepared.components)
-        rules = Examination(
-            prepared.components.benchmark.metrics(),
-            digests.of_task,
-            lambda task: _mode(prepared, task) in ("none", "fresh"),
-        )
-        c = prepared.components
-        states, usage, counts = restore(writer, prepared.tasks, rules, c.strategy, c.attempts)
-    except BaseException:
-        claim.release(clock.now())
-        raise
-    writer.log("run.resumed", **counts)
-    run = _request_run(prepared, clock, writer, claim, info, states)
-    run.view.usage = usage
-    return run
+def _source(opened: Opened, earlier: Earlier | None) -> str | None:
+    if earlier is None:
+        return None
+    c = opened.pre.components
+    root = opened.writer.layout.root
+    source = earlier.source or newest_source(os.path.dirname(root), root)
+    if source is None:
+        return None
+    check_source(source, c.benchmark.id, c.attempts)
+    return os.path.abspath(source)
 
 
-def _mode(prepared: Preparation, task: TaskSpec) -> str:
-    explicit = prepared.request.execution.evaluation_mode
-    return explicit or task.evaluation_mode or prepared.components.evaluation_mode
+def _rules(pre: Preflight, earlier: Earlier) -> Examination:
+    c = pre.components
+    explicit = pre.request.execution.evaluation_mode
+
+    def again(task: TaskSpec) -> bool:
+        return (explicit or task.evaluation_mode or c.evaluation_mode) in ("none", "fresh")
+
+    return Examination(
+        c.benchmark.metrics(),
+        RequestDigests.of(c).of_task,
+        again,
+        anyway=earlier.anyway,
+        rescore=earlier.rescore,
+    )
+
+
+def _restored(
+    opened: Opened,
+    tasks: list[TaskSpec],
+    found: Mapping[str, StoredState],
+    rules: Examination,
+    plan: ReusePlan,
+    executor: Executor | None,
+) -> RequestRun:
+    c = opened.pre.components
+    restored = restore(opened.writer, tasks, found, rules, c.strategy, c.attempts)
+    opened.writer.log("run.resumed", **plan.to_json())
+    return _request_run(opened, restored.states, (restored, plan), executor)
 
 
 def _claim(root: str, now: datetime) -> Claim:
@@ -135,57 +254,65 @@ def _redacted_paths(value: object, path: str) -> list[str]:
     return []
 
 
-def _writer(prepared: Preparation, root: str, clock: Clock) -> RunWriter:
-    return RunWriter(
-        RunLayout(root),
-        prepared.components.attempts,
-        Redactor(secret_values(os.environ)),
-        clock,
-        strict=prepared.request.execution.durability == "strict",
-    )
-
-
 def _request_run(
-    prepared: Preparation,
-    clock: Clock,
-    writer: RunWriter,
-    claim: Claim,
-    info: dict[str, object],
+    opened: Opened,
     states: list[TaskState],
+    earlier: tuple[Restored, ReusePlan] | None,
+    executor: Executor | None,
 ) -> RequestRun:
-    request, c = prepared.request, prepared.components
-    execution = request.execution
-    retry = RetryPolicy.build(
-        execution.max_retries, execution.retry_pattern_list, execution.retry_backoff_s
+    pre = opened.pre
+    view = _view(opened, states, earlier)
+    return RequestRun(
+        request=pre.request,
+        components=pre.components,
+        services=_services(opened),
+        writer=opened.writer,
+        claim=opened.claim,
+        info=opened.info,
+        tasks=states,
+        view=view,
+        clock=opened.clock,
+        executor=executor or LocalExecutor(),
+        kept_attempts=view.attempts_reused,
     )
-    services = AttemptServices(
+
+
+def _services(opened: Opened) -> AttemptServices:
+    request, c = opened.pre.request, opened.pre.components
+    execution = request.execution
+    return AttemptServices(
         components=c,
         contract=c.benchmark.metrics(),
-        planner=prepared.planner,
-        retry=retry,
+        planner=opened.pre.planner,
+        retry=RetryPolicy.build(
+            execution.max_retries, execution.retry_pattern_list, execution.retry_backoff_s
+        ),
         calls=Calls(TrackedThreads()),
-        store=writer,
-        clock=clock,
+        store=opened.writer,
+        clock=opened.clock,
         digests=RequestDigests.of(c),
-        labels={"run": str(info["run_id"]), "run_dir": writer.layout.root},
+        labels={"run": str(opened.info["run_id"]), "run_dir": opened.writer.layout.root},
     )
-    name = request.name or f"{c.benchmark.id} · {c.harness_id} · {c.model_name}"
+
+
+def _view(
+    opened: Opened, states: list[TaskState], earlier: tuple[Restored, ReusePlan] | None
+) -> RunView:
+    request, c = opened.pre.request, opened.pre.components
     view = RunView(
-        name=name,
-        run_dir=writer.layout.root,
+        name=request.name or f"{c.benchmark.id} · {c.harness_id} · {c.model_name}",
+        run_dir=opened.writer.layout.root,
         tasks=len(states),
         attempts=len(states) * c.attempts.k,
-        started=clock.monotonic(),
+        started=opened.clock.monotonic(),
         k=c.attempts.k,
-        usage=Usage(),
+        usage=earlier[0].usage if earlier is not None else Usage(),
+        attempts_reused=sum(len(state.done) for state in states),
+        notes=[*c.environment.cautions(), *(earlier[1].lines() if earlier is not None else [])],
     )
-    kept = sum(len(state.done) for state in states)
-    primary = services.contract.primary
+    primary = c.benchmark.metrics().primary
     for state in states:
         if state.is_complete(c.strategy, c.attempts, primary):
             view.finished[state.final_state] += 1
             view.resumed_tasks += 1
-    view.attempts_reused = kept
-    return RequestRun(
-        request, c, services, writer, claim, info, states, view, clock, kept_attempts=kept
-    )
+    return view

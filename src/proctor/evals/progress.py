@@ -38,6 +38,8 @@ class RunView:
     """Attempts with a valid primary observation, and their sum."""
     status: str = "running"
     resumed_tasks: int = 0
+    notes: list[str] = field(default_factory=list)
+    """Said once, before anything runs: cautions, and what earlier work is taken over."""
 
     @property
     def done(self) -> int:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from proctor.evals.attempt.job import AttemptJob, Finished, RetryLater
-from proctor.evals.attempt.outcome import run_try
 from proctor.evals.attempt.ownership import finish_shielded
 from proctor.evals.attempt.services import AttemptServices
 from proctor.evals.components import Components
 from proctor.evals.contracts.result import RunResult
+from proctor.evals.executors import Executor
 from proctor.evals.metrics.report import build_report
-from proctor.evals.pool import Pool
 from proctor.evals.progress import RunView
 from proctor.evals.report import Counts, RunReport
 from proctor.evals.request import RunRequest
@@ -23,7 +22,6 @@ from proctor.evals.results.run_info import ended
 from proctor.evals.results.stored import StoredTask
 from proctor.evals.results.summary import summary_json, summary_text
 from proctor.evals.results.writer import RunWriter
-from proctor.evals.stopping import Stop
 from proctor.evals.tasks import AttemptSummary, TaskState
 from proctor.kernel.clock import Clock
 from proctor.kernel.errors import StorageError
@@ -48,77 +46,52 @@ class RequestRun:
     tasks: list[TaskState]
     view: RunView
     clock: Clock
+    executor: Executor
     kept_attempts: int = 0
+    started: float = 0.0
+    beat: asyncio.Task[None] | None = None
 
-    async def execute(self, stop: Stop) -> RunReport:
-        """Run what is pending until it is done, stopped, or cannot be written any more."""
-        started = self.clock.monotonic()
+    def begin(self) -> None:
+        """The tasks are about to run: say so on disk, and keep the directory claimed."""
+        self.started = self.clock.monotonic()
         self.writer.log("run.started", tasks=len(self.tasks), kept_attempts=self.kept_attempts)
-        beat = asyncio.get_running_loop().create_task(self._beat())
-        try:
-            event, error = await self._run_pool(stop)
-        finally:
-            beat.cancel()
-        return await self._finalise(event, error, stop, started)
+        self.beat = asyncio.get_running_loop().create_task(self._beat())
 
-    async def _run_pool(self, stop: Stop) -> tuple[str, str | None]:
-        """How the run ended, as an event of the run's state machine, and the error if any."""
-        pool = Pool(self.request.runtime.task_concurrency, self._execute, self.clock)
-        loop = asyncio.get_running_loop()
-        work = loop.create_task(pool.run(self._pending()))
-        stopped = loop.create_task(stop.wait())
-        try:
-            await asyncio.wait(
-                (work, stopped),
-                timeout=self.request.runtime.timeout_s,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            if not work.done():
-                return await self._cut_off(work, stop)
-        finally:
-            stopped.cancel()
-            if not work.done():
-                work.cancel()
-        return self._ending(work)
-
-    async def _cut_off(self, work: asyncio.Task[None], stop: Stop) -> tuple[str, str | None]:
-        work.cancel()
-        grace = self.request.runtime.cleanup_grace_s
-        await finish_shielded(work, grace)
-        if work.done() and not work.cancelled() and work.exception() is not None:
-            return self._ending(work)
-        if stop.requested:
-            return "interrupt", None
-        return "deadline", f"the run reached its limit of {self.request.runtime.timeout_s:g} s"
-
-    @staticmethod
-    def _ending(work: asyncio.Task[None]) -> tuple[str, str | None]:
-        error = work.exception()
-        if error is None:
-            return "finish", None
-        if isinstance(error, StorageError):
-            return "fail", f"{error.message}" + (f" ({error.hint})" if error.hint else "")
-        raise error
-
-    def _pending(self) -> list[TaskState]:
+    def pending(self) -> list[TaskState]:
+        """The tasks that need an attempt, in selected order."""
         c = self.components
         primary = self.services.contract.primary
-        return [t for t in self.tasks if not t.is_complete(c.strategy, c.attempts, primary)]
+        return [t for t in self.tasks if not t.is_settled(c.strategy, c.attempts, primary)]
 
-    async def _execute(self, task: TaskState) -> float | None:
-        """Run a task's attempts in turn; None when it is done, else the back-off in seconds."""
+    def provider_of(self, task: TaskState) -> str | None:
+        """The provider whose permit the next try needs; None when it only grades in the driver."""
+        grading = task.job is not None and task.job.result is not None
+        if grading or self._next_is_graded_only(task):
+            plan = task.job.plan if task.job is not None else None
+            mode = plan.evaluation_mode if plan is not None else self.components.evaluation_mode
+            return self.components.environment.id if mode == "fresh" else None
+        return self.components.environment.id
+
+    def _next_is_graded_only(self, task: TaskState) -> bool:
+        if task.job is not None or not task.evaluate_only:
+            return False
+        return task.next_index(self.components.attempts) in task.evaluate_only
+
+    async def step(self, task: TaskState) -> float | None:
+        """Run one try of the task's next attempt.
+
+        None when the task is done, 0 when its next attempt may start, else seconds of back-off.
+        """
         self.view.running += 1
         try:
-            while True:
-                job = task.job = task.job or await self._new_job(task)
-                if job.waiting_since:
-                    job.waiting_s += self.clock.monotonic() - job.waiting_since
-                    job.waiting_since = 0.0
-                outcome = await run_try(self.services, job)
-                if isinstance(outcome, RetryLater):
-                    return await self._retry(job, outcome)
-                if await self._finish_attempt(task, job, outcome):
-                    return None
+            job = task.job = task.job or await self._new_job(task)
+            if job.waiting_since:
+                job.waiting_s += self.clock.monotonic() - job.waiting_since
+                job.waiting_since = 0.0
+            outcome = await self.executor.execute(self.services, job)
+            if isinstance(outcome, RetryLater):
+                return await self._retry(job, outcome)
+            return None if await self._finish_attempt(task, job, outcome) else 0.0
         finally:
             self.view.running -= 1
 
@@ -151,7 +124,7 @@ class RequestRun:
         """Make the record durable; whether that was the task's last attempt."""
         c = self.components
         task.done[job.index] = AttemptSummary(outcome.observations, outcome.severity)
-        complete = task.is_complete(c.strategy, c.attempts, self.services.contract.primary)
+        complete = task.is_settled(c.strategy, c.attempts, self.services.contract.primary)
         final = task.final_state if complete else None
         try:
             await self._uninterrupted(self.writer.store_result(job.task, outcome.record, final))
@@ -189,21 +162,20 @@ class RequestRun:
             with contextlib.suppress(StorageError):  # the next record will say so, and stop us
                 await self.writer.in_thread(self.claim.beat, self.clock.now())
 
-    async def _finalise(
-        self, event: str, error: str | None, stop: Stop, started: float
-    ) -> RunReport:
+    async def finalise(self, event: str, error: str | None, signum: int | None) -> RunReport:
+        """Write the end of the run: its report, its summary, its status."""
         self.info = ended(self.info, event, self.clock.now(), error)
-        report: RunReport = await self.writer.in_thread(self._report, error, stop.signal, started)
+        report: RunReport = await self.writer.in_thread(self._report, error, signum)
         try:
             await self.writer.in_thread(self._write_end, report)
         except StorageError as failure:
             if error is None:
                 raise
-            self.view.saw("run", 0, ())
             self.view.recent.append(failure.message)
+        self.view.status = report.status
         return report
 
-    def _report(self, error: str | None, signum: int | None, started: float) -> RunReport:
+    def _report(self, error: str | None, signum: int | None) -> RunReport:
         c = self.components
         contract, plan = self.services.contract, c.attempts
         metrics = build_report(
@@ -219,7 +191,7 @@ class RequestRun:
             counts=self._counts(contract.primary),
             metrics=metrics,
             usage=self.view.usage,
-            wall_s=self.clock.monotonic() - started,
+            wall_s=self.clock.monotonic() - self.started,
             error=error,
             issue_codes=dict(self.view.issue_codes),
             signal=signum,
@@ -230,7 +202,7 @@ class RequestRun:
         states = {"normal": 0, "error": 0, "fatal": 0}
         interrupted = 0
         for task in self.tasks:
-            if task.is_complete(c.strategy, c.attempts, primary):
+            if task.is_settled(c.strategy, c.attempts, primary) and task.done:
                 states[task.final_state] += 1
             elif task.done or task.job is not None or task.evaluate_only:
                 interrupted += 1
@@ -255,6 +227,8 @@ class RequestRun:
 
     async def close(self) -> None:
         """Give the directory up and close the logs. Idempotent."""
+        if self.beat is not None:
+            self.beat.cancel()
         try:
             if self.components.model is not None:
                 await self.components.model.close()

@@ -31,15 +31,24 @@ class TaskState:
     stored_state: str | None = None
     """The state folder the task was found in, when it was."""
     job: AttemptJob | None = None
+    grade_only: bool = False
+    """Whether only `evaluate_only` attempts may run (rescore)."""
 
     def is_complete(self, strategy: Strategy, plan: AttemptPlan, primary: str) -> bool:
         """Whether the strategy asks for no further attempt."""
         primaries = [self.done[i].observations.get(primary) for i in sorted(self.done)]
         return strategy.is_complete(primaries, plan.k)
 
+    def is_settled(self, strategy: Strategy, plan: AttemptPlan, primary: str) -> bool:
+        """Whether nothing of this task will run any more."""
+        if self.grade_only and self.evaluate_only <= self.done.keys():
+            return True
+        return self.is_complete(strategy, plan, primary)
+
     def next_index(self, plan: AttemptPlan) -> int:
-        """The first attempt index that has no record."""
-        return next(i for i in range(1, plan.k + 1) if i not in self.done)
+        """The first attempt index that has no record and may run."""
+        allowed = sorted(self.evaluate_only) if self.grade_only else range(1, plan.k + 1)
+        return next(i for i in allowed if i not in self.done)
 
     @property
     def final_state(self) -> Literal["normal", "error", "fatal"]:

@@ -1,50 +1,69 @@
 """Bringing a run directory back to work: keeping, setting aside, moving task directories."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from proctor.evals.contracts.plan import AttemptPlan
 from proctor.evals.contracts.task import TaskSpec
 from proctor.evals.results.layout import RUNNING, attempt_dir_name
-from proctor.evals.results.resume import Decision, Examination, StoredState, examine
+from proctor.evals.results.resume import Decision, Examination, StoredState
+from proctor.evals.results.reuse import ReusePlan
 from proctor.evals.results.writer import RunWriter, set_aside
 from proctor.evals.strategy import Strategy
 from proctor.evals.tasks import AttemptSummary, TaskState
 from proctor.models.contract import Usage
 
 
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The task states with what is kept, and what the kept attempts used."""
+
+    states: list[TaskState]
+    usage: Usage
+
+
 def restore(
     writer: RunWriter,
     tasks: Sequence[TaskSpec],
+    found: Mapping[str, StoredState],
     rules: Examination,
     strategy: Strategy,
     plan: AttemptPlan,
-) -> tuple[list[TaskState], Usage, dict[str, int]]:
-    """The task states with what is kept, what the kept attempts used, and how many attempts
-    are kept, graded again and run again. Blocking. Raises RunDirectoryError, StorageError."""
-    found = dict(examine(writer.layout, tasks, rules))
+) -> Restored:
+    """Put every task where it belongs, by what was `found` of it in the writer's directory.
+    Blocking. Raises StorageError."""
     usage = Usage()
-    counts = {decision.value: 0 for decision in Decision}
     states = []
     for task in tasks:
-        state = TaskState(task)
+        state = TaskState(task, grade_only=rules.rescore)
         stored = found.get(task.id)
         if stored is not None:
-            usage += _keep(state, stored, plan, counts)
+            usage += _keep(state, stored, plan)
             _arrange(writer, state, stored, strategy, plan, rules.contract.primary)
         states.append(state)
-    return states, usage, counts
+    return Restored(states, usage)
 
 
-def _keep(
-    state: TaskState, stored: StoredState, plan: AttemptPlan, counts: dict[str, int]
-) -> Usage:
+def reuse_plan(
+    tasks: Sequence[TaskSpec], found: Mapping[str, StoredState], plan: AttemptPlan
+) -> ReusePlan:
+    """What will happen to the stored attempts of the selected tasks."""
+    made = ReusePlan()
+    for task in tasks:
+        stored = found.get(task.id)
+        attempts = stored.attempts if stored is not None else {}
+        made.count({i: a for i, a in attempts.items() if i <= plan.k})
+        made.new += plan.k - len([i for i in attempts if i <= plan.k])
+    return made
+
+
+def _keep(state: TaskState, stored: StoredState, plan: AttemptPlan) -> Usage:
     usage = Usage()
     again = set()
     for index, attempt in sorted(stored.attempts.items()):
         if index > plan.k:
             continue
-        counts[attempt.decision.value] += 1
         if attempt.decision is Decision.KEEP:
             state.done[index] = AttemptSummary(attempt.observations, attempt.severity)
             usage += attempt.usage

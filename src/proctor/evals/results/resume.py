@@ -8,7 +8,7 @@ failed or outdated is graded again in modes `none` and `fresh`. Everything else 
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -59,6 +59,10 @@ class Examination:
     """The digests of a task's inputs as they are now."""
     gradable_again: Callable[[TaskSpec], bool]
     """Whether a task's evaluation mode allows grading again without the agent."""
+    anyway: bool = False
+    """Keep attempts whose inputs changed (`--reuse-anyway`); their records say so."""
+    rescore: bool = False
+    """Grade every stored run again and run nothing."""
 
 
 def examine(
@@ -71,10 +75,24 @@ def examine(
         if task is not None:
             now, again = rules.digests_of(task), rules.gradable_again(task)
             attempts = {
-                index: _examine_attempt(stored, index, rules.contract, now, again=again)
+                index: _decide(stored, index, rules, now, again=again)
                 for index in stored.attempts()
             }
             yield stored.task_id, StoredState(stored.state, attempts)
+
+
+def _decide(
+    stored: StoredTask, index: int, rules: Examination, now: Mapping[str, str], *, again: bool
+) -> StoredAttempt:
+    if rules.rescore:
+        if stored.run(index) is None:
+            return StoredAttempt(index, Decision.RUN, "no run record to grade")
+        return StoredAttempt(index, Decision.EVALUATE, "rescore")
+    found = _examine_attempt(stored, index, rules.contract, now, again=again)
+    if rules.anyway and found.changed:
+        kept = _examine_attempt(stored, index, rules.contract, {}, again=again)
+        return replace(kept, changed=found.changed)
+    return found
 
 
 def _examine_attempt(
@@ -90,7 +108,7 @@ def _examine_attempt(
         run = stored.run(index) if again else None
         if run is None:
             return StoredAttempt(index, Decision.RUN, "no record")
-        changed = _changed(run["digests"], now)
+        changed = _changed(run, now)
         if set(changed) - {"grading"}:
             return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
         return StoredAttempt(index, Decision.EVALUATE, "not evaluated yet", changed=changed)
@@ -106,7 +124,7 @@ def _examine_record(
     again: bool,
 ) -> StoredAttempt:
     index = int(record["attempt"])
-    changed = _changed(record["digests"], now)
+    changed = _changed(record, now)
     if set(changed) - {"grading"}:
         return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
     severity = highest(Issue.from_json(i) for i in record["issues"])
@@ -125,8 +143,12 @@ def _examine_record(
     return StoredAttempt(index, Decision.KEEP, "valid", observations, severity, usage)
 
 
-def _changed(old: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(name for name in now if old.get(name) != now[name])
+def _changed(record: Mapping[str, Any], now: Mapping[str, str]) -> tuple[str, ...]:
+    """The digests that differ, except changes that somebody accepted with `--reuse-anyway`."""
+    old, accepted = record["digests"], (record.get("reuse") or {}).get("accepted", {})
+    return tuple(
+        name for name in now if old.get(name) != now[name] and accepted.get(name) != now[name]
+    )
 
 
 def _observations(record: Mapping[str, Any], contract: MetricContract) -> dict[str, float]:

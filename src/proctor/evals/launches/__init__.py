@@ -1,0 +1,1 @@
+"""Many named requests through one pool."""
