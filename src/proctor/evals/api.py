@@ -1,19 +1,22 @@
-"""The Python API: `run`, `arun`, `resume`, `aresume`, `load`."""
+"""The Python API: run, launch, resume, rescore (each with an async twin) and load."""
 
 import asyncio
 import os
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
-from proctor.evals import prepare
+from proctor.evals.launches.document import LaunchDocument, read_launch
+from proctor.evals.launches.launch import Context, run_launch, run_single
+from proctor.evals.launches.spec import Launch, LaunchSpec, merge, resolve
 from proctor.evals.options import validate
+from proctor.evals.prepare import Earlier, preflight, stored_request
 from proctor.evals.progress import Progress
 from proctor.evals.report import RunReport
 from proctor.evals.request import RunRequest
 from proctor.evals.results.loaded import Run
-from proctor.evals.run import RequestRun
 from proctor.evals.stopping import Stop, on_signals
 from proctor.kernel.clock import Clock, SystemClock
+from proctor.kernel.errors import UsageError
 
 T = TypeVar("T")
 
@@ -31,16 +34,17 @@ async def arun(
     progress: Progress | None = None,
     stop: Stop | None = None,
     clock: Clock | None = None,
+    earlier: Earlier | None = None,
 ) -> RunReport:
     """Run a request in a new directory and return its report.
 
-    `stop.request()` from anywhere asks for an orderly stop; cancelling this coroutine does the
-    same. Raises UsageError when the request cannot run; nothing has run then.
+    `earlier` takes over usable records of another run. `stop.request()` from anywhere asks for an
+    orderly stop; cancelling this coroutine does the same. Raises UsageError when the request
+    cannot run; nothing has run then.
     """
-    clock = clock or SystemClock()
-    prepared = await asyncio.to_thread(prepare.check, _checked(request))
-    started = await asyncio.to_thread(prepare.start, prepared, clock)
-    return await _execute(started, progress, stop or Stop())
+    context = _context(progress, stop, clock)
+    pre = await asyncio.to_thread(preflight, _checked(request))
+    return await _orderly(run_single(pre, context, earlier=earlier), context)
 
 
 async def aresume(
@@ -56,52 +60,141 @@ async def aresume(
     `changes` are run knobs (fields of `runtime`) that may differ from the first execution.
     Raises RunDirectoryError or RunIsLive.
     """
-    clock = clock or SystemClock()
+    context = _context(progress, stop, clock)
     place = os.fspath(run_dir)
-    request = await asyncio.to_thread(prepare.stored_request, place)
+    request = await asyncio.to_thread(stored_request, place)
+    request = with_runtime(request, changes or {})
+    pre = await asyncio.to_thread(preflight, request)
+    return await _orderly(run_single(pre, context, run_dir=place), context)
+
+
+async def arescore(
+    run_dir: str | os.PathLike[str],
+    *,
+    changes: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    clock: Clock | None = None,
+) -> RunReport:
+    """Grade a run's stored answers and artifacts again, into a new run beside it.
+
+    `changes` is laid over the request (for example another scorer). Nothing but evaluation runs.
+    Raises UsageError for a run whose evaluation needs the agent's own environment (mode reuse).
+    """
+    context = _context(progress, stop, clock)
+    place = os.path.abspath(os.fspath(run_dir))
+    request = await asyncio.to_thread(stored_request, place)
+    whole: dict[str, Any] = request.model_dump(exclude_none=True)
+    whole["runtime"]["run_id"] = None
+    merge(whole, changes or {})
+    pre = await asyncio.to_thread(preflight, validate(RunRequest, whole, "request"))
+    mode = pre.components.evaluation_mode
+    if mode == "reuse":
+        raise UsageError(
+            "rescore needs evaluation mode none or fresh; in mode reuse the grade depends on the "
+            "agent's own environment, which is gone",
+            hint="run again instead",
+        )
+    earlier = Earlier(source=place, rescore=True)
+    single = run_single(pre, context, earlier=earlier, parent=os.path.dirname(place))
+    return await _orderly(single, context)
+
+
+async def alaunch(
+    spec: LaunchSpec | Launch | Mapping[str, Any],
+    *,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    clock: Clock | None = None,
+) -> list[RunReport]:
+    """Run several named requests through one pool; one report a request, in their order."""
+    context = _context(progress, stop, clock)
+    reports, _ = await _orderly(run_launch(_resolved(spec), context), context)
+    return reports
+
+
+async def aresume_launch(
+    path: str | os.PathLike[str],
+    *,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    clock: Clock | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> list[RunReport]:
+    """Continue a launch by its document: every request that has a directory goes on in place."""
+    context = _context(progress, stop, clock)
+    launch, run_dirs, started = await asyncio.to_thread(read_launch, os.fspath(path))
     if changes:
-        knobs = {**request.runtime.model_dump(), **changes}
-        whole = {**request.model_dump(exclude_none=True), "runtime": knobs}
-        request = validate(RunRequest, whole, "request")
-    prepared = await asyncio.to_thread(prepare.check, request)
-    resumed = await asyncio.to_thread(prepare.resume, prepared, place, clock)
-    return await _execute(resumed, progress, stop or Stop())
+        knobs = launch.runtime.model_copy(update=dict(changes))
+        concurrency = changes.get("task_concurrency", launch.task_concurrency)
+        launch = launch.model_copy(update={"runtime": knobs, "task_concurrency": concurrency})
+    document = LaunchDocument(os.path.abspath(os.fspath(path)), launch, started)
+    running = run_launch(launch, context, document=document, run_dirs=run_dirs)
+    reports, _ = await _orderly(running, context)
+    return reports
 
 
-async def _execute(run: RequestRun, progress: Progress | None, stop: Stop) -> RunReport:
-    if progress is not None:
-        progress.start(run.view, run.clock)
-    status = "failed"
-    work = asyncio.ensure_future(run.execute(stop))
-    try:
-        report = await _through_cancellation(work, stop)
-        status = report.status
-        return report
-    finally:
-        await run.close()
-        if progress is not None:
-            progress.stop(status)
+def with_runtime(request: RunRequest, changes: Mapping[str, Any]) -> RunRequest:
+    """The request with other run knobs."""
+    if not changes:
+        return request
+    knobs = {**request.runtime.model_dump(), **changes}
+    whole = {**request.model_dump(exclude_none=True), "runtime": knobs}
+    return validate(RunRequest, whole, "request")
 
 
-async def _through_cancellation(work: "asyncio.Future[RunReport]", stop: Stop) -> RunReport:
+def _context(progress: Progress | None, stop: Stop | None, clock: Clock | None) -> Context:
+    return Context(progress or Progress(), stop or Stop(), clock or SystemClock())
+
+
+def _resolved(spec: LaunchSpec | Launch | Mapping[str, Any]) -> Launch:
+    if isinstance(spec, Launch):
+        return spec
+    return resolve(spec if isinstance(spec, LaunchSpec) else validate(LaunchSpec, spec, "launch"))
+
+
+async def _orderly(running: Coroutine[Any, Any, T], context: Context) -> T:
     """Cancelling the caller asks for an orderly stop, then cancels."""
+    work = asyncio.ensure_future(running)
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        stop.request()
+        context.stop.request()
         await asyncio.wait((work,))
         raise
+    finally:
+        context.progress.stop()
 
 
 def run(request: RunRequest | Mapping[str, Any], **options: Any) -> RunReport:
     """`arun` for code without an event loop. In the main thread, SIGINT and SIGTERM ask for an
     orderly stop; a second one exits at once."""
-    return _blocking(arun, request, options)
+    report: RunReport = _blocking(arun, request, options)
+    return report
 
 
 def resume(run_dir: str | os.PathLike[str], **options: Any) -> RunReport:
     """`aresume` for code without an event loop."""
-    return _blocking(aresume, run_dir, options)
+    report: RunReport = _blocking(aresume, run_dir, options)
+    return report
+
+
+def rescore(run_dir: str | os.PathLike[str], **options: Any) -> RunReport:
+    """`arescore` for code without an event loop."""
+    report: RunReport = _blocking(arescore, run_dir, options)
+    return report
+
+
+def launch(spec: LaunchSpec | Launch | Mapping[str, Any], **options: Any) -> list[RunReport]:
+    """`alaunch` for code without an event loop."""
+    reports: list[RunReport] = _blocking(alaunch, spec, options)
+    return reports
+
+
+def resume_launch(path: str | os.PathLike[str], **options: Any) -> list[RunReport]:
+    """`aresume_launch` for code without an event loop."""
+    reports: list[RunReport] = _blocking(aresume_launch, path, options)
+    return reports
 
 
 def load(run_dir: str | os.PathLike[str]) -> Run:
@@ -109,11 +202,10 @@ def load(run_dir: str | os.PathLike[str]) -> Run:
     return Run(os.fspath(run_dir))
 
 
-def _blocking(function: Any, subject: Any, options: dict[str, Any]) -> RunReport:
+def _blocking(function: Any, subject: Any, options: dict[str, Any]) -> Any:
     stop = options.pop("stop", None) or Stop()
     with on_signals(stop, options.pop("before_exit", None)):
-        report: RunReport = run_loop(function(subject, stop=stop, **options))
-        return report
+        return run_loop(function(subject, stop=stop, **options))
 
 
 def run_loop(coroutine: Coroutine[Any, Any, T]) -> T:

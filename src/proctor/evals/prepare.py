@@ -53,6 +53,13 @@ class Preflight:
     planner: Planner
 
     @property
+    def name(self) -> str:
+        """What people call this request."""
+        c = self.components
+        plain = f"{c.benchmark.id} · {c.harness_id} · {c.model_name}"
+        return self.request.name or plain
+
+    @property
     def namespace(self) -> str:
         """Where single runs of this request are kept, below the results directory."""
         c = self.components
@@ -88,8 +95,17 @@ def check(request: RunRequest) -> list[TaskSpec]:
 class Opened:
     """A claimed run directory with its first `run_info.json`."""
 
-    def __init__(self, pre: Preflight, root: str, info: dict[str, Any], claim: Claim, clock: Clock):
+    def __init__(
+        self,
+        pre: Preflight,
+        root: str,
+        info: dict[str, Any],
+        claim: Claim,
+        clock: Clock,
+        found: Mapping[str, Any] | None = None,
+    ) -> None:
         self.pre = pre
+        self._found = found
         self.clock = clock
         self.claim = claim
         self.info = info
@@ -102,10 +118,16 @@ class Opened:
         )
         self.writer.write_document(self.writer.layout.run_info, info, "run_info")
 
-    def fail(self, error: str) -> None:
-        """The request could not be prepared: that is its result."""
-        self.info = ended(self.info, "fail", self.clock.now(), error)
+    def end(self, event: str, error: str | None) -> None:
+        """The request was not prepared: say on disk how that ended (`fail`, `interrupt`)."""
+        self.info = ended(self.info, event, self.clock.now(), error)
         self.writer.write_document(self.writer.layout.run_info, self.info, "run_info")
+        self.close()
+
+    def close_unchanged(self) -> None:
+        """Give an existing directory up as it was found."""
+        if self._found is not None:
+            self.writer.write_document(self.writer.layout.run_info, self._found, "run_info")
         self.close()
 
     def discard(self) -> None:
@@ -139,7 +161,8 @@ def open_existing(pre: Preflight, run_dir: str, clock: Clock) -> Opened:
     now = clock.now()
     claim = _claim(layout.root, now)
     try:
-        return Opened(pre, layout.root, resumed(load_run_info(layout), now), claim, clock)
+        found = load_run_info(layout)
+        return Opened(pre, layout.root, resumed(found, now), claim, clock, found)
     except BaseException:
         claim.release(clock.now())
         raise
@@ -298,9 +321,9 @@ def _services(opened: Opened) -> AttemptServices:
 def _view(
     opened: Opened, states: list[TaskState], earlier: tuple[Restored, ReusePlan] | None
 ) -> RunView:
-    request, c = opened.pre.request, opened.pre.components
+    c = opened.pre.components
     view = RunView(
-        name=request.name or f"{c.benchmark.id} · {c.harness_id} · {c.model_name}",
+        name=opened.pre.name,
         run_dir=opened.writer.layout.root,
         tasks=len(states),
         attempts=len(states) * c.attempts.k,

@@ -68,22 +68,28 @@ class RunView:
 
 
 class Progress:
-    """Where the runtime announces its view; a renderer waits for it in its own thread."""
+    """Where the runtime announces its views; a renderer waits for it in its own thread."""
 
     def __init__(self) -> None:
-        self.view: RunView | None = None
+        self.views: list[RunView] = []
+        self.planned: list[str] = []
+        """The names of all requests of a launch, in order."""
         self.clock: Clock | None = None
         self.finished = threading.Event()
         self.changed = threading.Event()
 
+    @property
+    def view(self) -> RunView | None:
+        """The first request's view, None before it is prepared."""
+        return self.views[0] if self.views else None
+
     def start(self, view: RunView, clock: Clock) -> None:
         """A request has been prepared and its tasks are about to run."""
-        self.view, self.clock = view, clock
+        self.clock = clock
+        self.views.append(view)
         self.changed.set()
 
-    def stop(self, status: str) -> None:
-        """The request has ended."""
-        if self.view is not None:
-            self.view.status = status
+    def stop(self) -> None:
+        """Everything has ended."""
         self.finished.set()
         self.changed.set()

@@ -1,10 +1,11 @@
 """What a run returns: counts, metrics, usage, and where the evidence is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from proctor.evals.metrics.report import MetricReport
+from proctor.evals.contracts.plan import AttemptPlan
+from proctor.evals.metrics.report import MetricReport, Primary
 from proctor.models.contract import Usage
 
 COMPLETED = "completed"
@@ -61,7 +62,7 @@ class RunReport:
             "run_dir": self.run_dir,
             "status": self.status,
             "counts": self.counts.to_json(),
-            "primary": self.metrics.primary.to_json(),
+            "primary": self.metrics.primary.to_json() if self.metrics.series else None,
             "metrics": self.metrics.to_json(),
             "usage": {**self.usage.to_json(), "wall_s": round(self.wall_s, 3)},
         }
@@ -70,15 +71,34 @@ class RunReport:
         return out
 
 
-def document(runs: list[RunReport]) -> dict[str, Any]:
+def unprepared(
+    name: str, run_dir: str, status: str, error: str | None, signum: int | None = None
+) -> RunReport:
+    """The report of a request that never had its tasks."""
+    metrics = MetricReport(AttemptPlan(), Primary("", "", None), False, {}, {})
+    counts = Counts(0, 0, 0, 0, 0, 0, 0)
+    return RunReport(name, run_dir, status, counts, metrics, Usage(), 0.0, error, {}, signum)
+
+
+def document(runs: Sequence[RunReport]) -> dict[str, Any]:
     """The `--json` document of run, resume and launch."""
-    statuses = [run.status for run in runs]
-    status = statuses[0] if len(statuses) == 1 else _joint(statuses)
-    return {"status": status, "runs": [run.to_json() for run in runs]}
+    return {"status": joint_status([r.status for r in runs]), "runs": [r.to_json() for r in runs]}
 
 
-def _joint(statuses: list[str]) -> str:
+def joint_status(statuses: Sequence[str]) -> str:
+    """The status of a launch: interrupted and timed out win; one request that failed leaves it
+    completed unless all did."""
     for status in ("interrupted", "timed_out"):
         if status in statuses:
             return status
     return COMPLETED if COMPLETED in statuses else "failed"
+
+
+def exit_code(runs: Sequence[RunReport]) -> int:
+    """The exit code of a launch (see RunReport.exit_code for one run)."""
+    status = joint_status([run.status for run in runs])
+    if status == COMPLETED:
+        return 0 if all(run.exit_code == 0 for run in runs) else 1
+    if status == "interrupted":
+        return max(run.exit_code for run in runs if run.status == "interrupted")
+    return 3

@@ -10,7 +10,9 @@ from proctor.kernel.ids import run_id_problem
 EvaluationMode = Literal["reuse", "none", "fresh"]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """Unknown keys are refused; values never change."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
@@ -45,7 +47,7 @@ class ModelRequest(ComponentRequest):
     api_key_env: str | None = None
 
 
-class AttemptsRequest(_Strict):
+class AttemptsRequest(Strict):
     """k attempts under a strategy: `avg` completes all, `pass` stops at the first success."""
 
     strategy: str = "avg"
@@ -55,7 +57,7 @@ class AttemptsRequest(_Strict):
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class ExecutionRequest(_Strict):
+class ExecutionRequest(Strict):
     """How each attempt runs. Times in seconds; None = the task's own limit, else none."""
 
     attempts: AttemptsRequest = AttemptsRequest()
@@ -80,7 +82,7 @@ class ExecutionRequest(_Strict):
         return patterns
 
 
-class SelectionRequest(_Strict):
+class SelectionRequest(Strict):
     """Which tasks: globs over ids, then shuffle by seed, then limit."""
 
     tasks: tuple[str, ...] = ()
@@ -88,8 +90,20 @@ class SelectionRequest(_Strict):
     limit: int | None = Field(default=None, ge=1)
 
 
-class RuntimeRequest(_Strict):
-    """Run knobs: they may change freely between a run and its resume."""
+class ModelLimitsRequest(Strict):
+    """Limits of one model in this process; 0 is off."""
+
+    concurrency: int = Field(default=0, ge=0)
+    rpm: int = Field(default=0, ge=0)
+    tpm: int = Field(default=0, ge=0)
+
+
+class RuntimeRequest(Strict):
+    """Run knobs: they may change freely between a run and its resume.
+
+    `provider_limits` (environments at once), `env_open_qps` (opens per second) and
+    `model_limits` are process-wide; 0 is off.
+    """
 
     results_dir: str = "results"
     run_id: str | None = None
@@ -97,6 +111,12 @@ class RuntimeRequest(_Strict):
     timeout_s: Seconds | None = None
     cleanup_grace_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
     recipe_dirs: tuple[str, ...] = ()
+    provider_limits: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    env_open_qps: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
+        default_factory=dict
+    )
+    model_limits: dict[str, ModelLimitsRequest] = Field(default_factory=dict)
+    executor: str = "local"
 
     @field_validator("run_id")
     @classmethod
@@ -110,7 +130,7 @@ def _component(value: Any) -> Any:
     return {"id": value} if isinstance(value, str) else value
 
 
-class RunRequest(_Strict):
+class RunRequest(Strict):
     """Benchmark × harness × environment × model × execution settings.
 
     A component may be given as its id alone: `harness: oracle`.

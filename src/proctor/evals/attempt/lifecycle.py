@@ -11,6 +11,7 @@ they are raised; `CancelledError`, `KeyboardInterrupt` and `SystemExit` always p
 import asyncio
 
 from proctor.environments.contract import EnvironmentSession
+from proctor.environments.gates import current_permit
 from proctor.evals.attempt.blame import PhaseFailed
 from proctor.evals.attempt.grading import Grade, grade
 from proctor.evals.attempt.inference import Inference, switch_network
@@ -79,6 +80,9 @@ class Try:
                 await self._keep_run(prepared, result)
         finally:
             self.log.issues.extend(owned.warnings)
+        permit = current_permit.get()
+        if permit is not None and plan.evaluation_mode == "none":
+            permit.release()  # no environment of this try is open any more
         return await self._evaluate_detached(plan, prepared, result)
 
     async def _plan(self) -> ExecutionPlan:

@@ -10,7 +10,7 @@
 
 import asyncio
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from proctor.environments.gates import current_permit
 from proctor.evals.attempt.ownership import finish_shielded
@@ -26,12 +26,19 @@ class Orchestrator:
     """Runs the requests of one launch. After `run`, every slot has ended."""
 
     def __init__(
-        self, slots: Sequence[Slot], concurrency: int, clock: Clock, *, grace_s: float
+        self,
+        slots: Sequence[Slot],
+        concurrency: int,
+        clock: Clock,
+        *,
+        grace_s: float,
+        on_change: Callable[[Slot], None] | None = None,
     ) -> None:
         self.slots = slots
         self._concurrency = concurrency
         self._clock = clock
         self._grace_s = grace_s
+        self._on_change = on_change
         self._dispatcher = Dispatcher(slots)
         self._room = asyncio.Event()
         self._timers: set[asyncio.Task[None]] = set()
@@ -86,6 +93,7 @@ class Orchestrator:
                 self._room.clear()
                 await self._room.wait()
             await self._prepare(slot)
+            self._changed(slot)
             self._unprepared -= 1
             self._settle()
 
@@ -200,6 +208,11 @@ class Orchestrator:
             if slot.run is not None:
                 await slot.run.close()
             slot.state = SlotState.ENDED
+            self._changed(slot)
+
+    def _changed(self, slot: Slot) -> None:
+        if self._on_change is not None:
+            self._on_change(slot)
 
 
 def describe(error: BaseException) -> str:
