@@ -71,6 +71,7 @@ class HostedSession(EnvironmentSession):
         self._ids = ids
         self._files = RootedFiles(self._tree, ids)
         self._running: set[Child] = set()
+        self._kills = 0
         self._made = False
         self._closed = False
         self._copies: dict[TreeCopy, asyncio.Future[None]] = {}
@@ -85,7 +86,7 @@ class HostedSession(EnvironmentSession):
     # --- files
 
     async def upload(self, source: Path, target: str) -> None:
-        parts = self._ready(target)
+        parts = self.ready(target)
         copy = TreeCopy(ids=self._ids)
         if _is_small_file(source):
             self._files.upload(copy, source, parts, target)
@@ -95,20 +96,19 @@ class HostedSession(EnvironmentSession):
     async def download(
         self, source: str, target: Path, *, limit_bytes: int = DOWNLOAD_LIMIT_BYTES
     ) -> None:
-        parts = self._ready(source)
+        parts = self.ready(source)
         copy = TreeCopy(limit_bytes)
         await self._in_thread(copy, lambda: self._files.download(copy, parts, source, target))
 
     async def read(self, path: str, *, limit_bytes: int = 10_000_000) -> bytes:
-        return self._files.read(self._ready(path), path, limit_bytes)
+        return self._files.read(self.ready(path), path, limit_bytes)
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        self._files.write(self._ready(path), path, data, mode)
+        self._files.write(self.ready(path), path, data, mode)
 
     async def remove(self, path: str) -> None:
-        parts = self._ready(path)
-        if not self._files.remove(parts, path, max_entries=_INLINE_ENTRIES):
-            await asyncio.to_thread(self._files.remove, parts, path)
+        parts = self.ready(path)
+        await self.in_slices(lambda most: self._files.remove(parts, path, max_entries=most))
 
     async def place(self, copies: Sequence[tuple[str, str]]) -> None:
         """Put the `copies` of a specification in their places."""
@@ -129,6 +129,7 @@ class HostedSession(EnvironmentSession):
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + _STOP_WAIT_S, 0.001
         while self._running:
+            self._kills += 1
             for child in self._running:
                 child.kill()
             if loop.time() > deadline:
@@ -221,7 +222,8 @@ class HostedSession(EnvironmentSession):
                 os.chown(folder, *self._ids)
         self.make_more()
 
-    def _ready(self, path: str) -> list[str]:
+    def ready(self, path: str) -> list[str]:
+        """Make sure that the root is there, and locate a path in it."""
         self.ensure_root()
         if "\0" in path:
             message = f"{path!r} holds a NUL byte"
@@ -238,6 +240,11 @@ class HostedSession(EnvironmentSession):
         path = f"{scratch}/script-{secrets.token_hex(6)}.sh"
         await self.write(path, data, mode=0o700)
         return [shell, path]
+
+    async def in_slices(self, work: Callable[[int | None], bool]) -> None:
+        """Do a removal here when it is short, else go on in a thread."""
+        if not work(_INLINE_ENTRIES):
+            await asyncio.to_thread(work, None)
 
     async def _in_thread(self, copy: TreeCopy, work: Callable[[], None]) -> None:
         """Run `work` in a thread. When we are cancelled, the copy is stopped, not left behind."""
