@@ -1,5 +1,8 @@
 """Every provider passes the suite that ships with proctor."""
 
+import pytest
+
+from proctor.environments.bubblewrap import BubblewrapEnvironment
 from proctor.environments.contract import Environment, EnvironmentSpec, Resources
 from proctor.environments.local import LocalEnvironment
 from proctor.environments.network import NetworkMode, NetworkPhases, NetworkPolicy
@@ -22,3 +25,43 @@ class TestLocal(EnvironmentConformance):
             EnvironmentSpec(copies=(("/etc/hosts", "/app/hosts"),)),
             EnvironmentSpec(copies=(("/etc/hosts", "../hosts"),), resources=Resources(cpus=1.5)),
         ]
+
+
+class Sandboxed(EnvironmentConformance):
+    """The same for both network policies."""
+
+    tells_lingering = False
+
+    @pytest.fixture(autouse=True)
+    def _installed(self, need):
+        need(*missing())
+
+    def environment(self) -> Environment:
+        return BubblewrapEnvironment()
+
+    def unsupported(self) -> list[EnvironmentSpec]:
+        return [
+            EnvironmentSpec(network=NetworkPhases(run=OFFLINE)),
+            EnvironmentSpec(network=NetworkPhases(LISTED, LISTED, LISTED)),
+            EnvironmentSpec(workdir="/usr/share"),
+            EnvironmentSpec(copies=(("/etc/hosts", "/dev/x"),)),
+            EnvironmentSpec(copies=(("/etc/hosts", "../bin/x"),)),
+            EnvironmentSpec(resources=Resources(gpus=1)),
+        ]
+
+
+def missing() -> tuple[bool, str]:
+    """What `need` takes: whether bubblewrap works here, else why not."""
+    problems = BubblewrapEnvironment().requirements()
+    return not problems, "; ".join(problems)
+
+
+class TestBubblewrapPublic(Sandboxed):
+    def spec(self) -> EnvironmentSpec:
+        return EnvironmentSpec(absolute_paths=True)
+
+
+class TestBubblewrapWithoutNetwork(Sandboxed):
+    def spec(self) -> EnvironmentSpec:
+        phases = NetworkPhases(OFFLINE, OFFLINE, OFFLINE)
+        return EnvironmentSpec(absolute_paths=True, network=phases)

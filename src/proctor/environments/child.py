@@ -78,7 +78,7 @@ class Child:
         """Kill the group and reap the program, whatever state it is in."""
         try:
             if self._popen.returncode is None:
-                self._kill_group()
+                self.kill()
                 self._ended = self._loop.create_future()
                 if not self._unkillable:
                     await asyncio.wait((self._ended,), timeout=_KILL_WAIT_S)
@@ -87,7 +87,14 @@ class Child:
         finally:
             if self._popen.returncode is None:
                 self._reap_now()
+            if self._ended.done() and not self._ended.cancelled():
+                self._ended.exception()  # looked at: whoever abandons has an error of its own
             self._release()
+
+    def kill(self) -> None:
+        """Kill the whole group now; whoever awaits `wait` gets the result."""
+        if self._popen.returncode is None:  # not reaped: the id still belongs to our group
+            self._signal_group(signal.SIGKILL)
 
     def result(self, duration_s: float) -> ExecResult:
         """What the program did, after `wait`."""
@@ -133,7 +140,7 @@ class Child:
 
     def _on_timeout(self) -> None:
         self._timed_out = True
-        self._kill_group()
+        self.kill()
         self._timer = self._loop.call_later(_KILL_WAIT_S, self._on_unkillable)
 
     def _on_unkillable(self) -> None:
@@ -163,6 +170,8 @@ class Child:
     def _watch_exit(self) -> None:
         try:
             self._pidfd = os.pidfd_open(self._pid)
+        except ProcessLookupError:  # gone already, and reaped by somebody else
+            self._loop.call_soon(self._on_exit)
         except (AttributeError, OSError):  # not Linux, an old kernel, or no descriptor left
             threading.Thread(target=self._watch_by_thread, daemon=True).start()
         else:
@@ -171,8 +180,8 @@ class Child:
     def _watch_by_thread(self) -> None:
         try:
             os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
-        except ChildProcessError:  # reaped by `abandon` in the meantime
-            return
+        except ChildProcessError:  # reaped already, by `abandon` or by somebody else
+            pass
         try:
             self._loop.call_soon_threadsafe(self._on_exit)
         except RuntimeError:  # the loop was closed: nobody waits any more
@@ -199,10 +208,6 @@ class Child:
         if self._pidfd is not None:
             select.select([self._pidfd], [], [], 1.0)
         self._reap(os.WNOHANG)
-
-    def _kill_group(self) -> None:
-        if self._popen.returncode is None:  # not reaped: the id still belongs to our group
-            self._signal_group(signal.SIGKILL)
 
     def _signal_group(self, number: int) -> bool:
         try:

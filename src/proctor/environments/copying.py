@@ -6,6 +6,7 @@ followed. Kept: contents, rwx bits, modification times of files, links that stay
 
 import os
 import stat
+from typing import TypeAlias
 
 from proctor.kernel.errors import EnvironmentFault
 
@@ -14,6 +15,9 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 262_144
 _MAX_DEPTH = 100
+Ids: TypeAlias = tuple[int, int] | None
+"""(user, group) that new files are given to; None leaves them to the user that runs this code."""
+
 _KINDS = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFDIR: "a folder",
@@ -31,8 +35,9 @@ class Stopped(Exception):
 class TreeCopy:
     """One copy. `limit_bytes` bounds the files together, None means no bound."""
 
-    def __init__(self, limit_bytes: int | None = None) -> None:
+    def __init__(self, limit_bytes: int | None = None, ids: Ids = None) -> None:
         self._limit_bytes = limit_bytes
+        self._ids = ids
         self._bytes = 0
         self._stopped = False
 
@@ -67,6 +72,8 @@ class TreeCopy:
                 )
             clear(target_dir, new_name, shown)
             os.symlink(link, new_name, dir_fd=target_dir)
+            if self._ids is not None:
+                os.chown(new_name, *self._ids, dir_fd=target_dir, follow_symlinks=False)
         else:
             raise not_a_file(shown, kind)
 
@@ -82,7 +89,7 @@ class TreeCopy:
         source = os.open(name, DIRECTORY, dir_fd=source_dir)
         try:
             mode = stat.S_IMODE(os.fstat(source).st_mode) & 0o777 | stat.S_IRWXU
-            target = make_folder(target_dir, new_name, mode)
+            target = make_folder(target_dir, new_name, mode, self._ids)
             try:
                 with os.scandir(source) as entries:
                     for item in entries:
@@ -100,7 +107,7 @@ class TreeCopy:
             self._count(facts.st_size, shown)
             clear(target_dir, new_name, shown)
             mode = stat.S_IMODE(facts.st_mode) & 0o777 | stat.S_IRUSR
-            target = create(target_dir, new_name, mode)
+            target = create(target_dir, new_name, mode, self._ids)
             try:
                 self._contents(source, target, facts.st_size, shown)
                 os.utime(target, ns=(facts.st_atime_ns, facts.st_mtime_ns))
@@ -172,28 +179,38 @@ def clear(dir_fd: int, name: str, shown: str) -> None:
         raise
 
 
-def create(dir_fd: int, name: str, mode: int) -> int:
+def create(dir_fd: int, name: str, mode: int, ids: Ids = None) -> int:
     """A descriptor of a new file with exactly these rights."""
     fd = os.open(name, _CREATE, 0o600, dir_fd=dir_fd)
+    if ids is not None:
+        os.fchown(fd, *ids)
     os.fchmod(fd, mode)
     return fd
 
 
-def make_folder(dir_fd: int, name: str, mode: int = 0o755) -> int:
+def make_folder(dir_fd: int, name: str, mode: int = 0o755, ids: Ids = None) -> int:
     """A descriptor of the folder `name`, which is made unless it is there.
 
     A file or link in its place is removed.
     """
     for _ in range(3):
         try:
-            os.mkdir(name, mode, dir_fd=dir_fd)
-        except FileExistsError:
-            pass
-        try:
-            return os.open(name, DIRECTORY, dir_fd=dir_fd)
+            return step_into(dir_fd, name, mode, ids)
         except NotADirectoryError:  # O_DIRECTORY with O_NOFOLLOW: also for links
             os.unlink(name, dir_fd=dir_fd)
     raise NotADirectoryError(f"{name} is exchanged all the time")
+
+
+def step_into(dir_fd: int, name: str, mode: int = 0o755, ids: Ids = None) -> int:
+    """A descriptor of the folder `name`, which is made unless something has its name."""
+    try:
+        os.mkdir(name, mode, dir_fd=dir_fd)
+    except FileExistsError:
+        return os.open(name, DIRECTORY, dir_fd=dir_fd)
+    fd = os.open(name, DIRECTORY, dir_fd=dir_fd)
+    if ids is not None:
+        os.fchown(fd, *ids)
+    return fd
 
 
 def write_all(fd: int, data: bytes) -> None:

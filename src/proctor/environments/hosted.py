@@ -6,6 +6,8 @@ disk. Blocking work on whole trees runs in threads that `close` stops and waits 
 
 import asyncio
 import os
+import secrets
+import shutil
 import stat
 import tempfile
 from abc import abstractmethod
@@ -13,8 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from proctor.environments.contract import DOWNLOAD_LIMIT_BYTES, EnvironmentSession
-from proctor.environments.copying import Stopped, TreeCopy
+from proctor.environments.child import Child
+from proctor.environments.contract import DOWNLOAD_LIMIT_BYTES, Command, EnvironmentSession
+from proctor.environments.copying import Ids, Stopped, TreeCopy
 from proctor.environments.owner import MARKER, Owner
 from proctor.environments.removal import remove_entry
 from proctor.environments.rooted import RootedFiles, gone
@@ -22,6 +25,7 @@ from proctor.kernel.errors import EnvironmentFault
 
 _INLINE_BYTES = 262_144
 _INLINE_ENTRIES = 40  # removing a folder can take a millisecond; the loop must not stall
+_LONG_SCRIPT = 100_000  # one argument holds at most 128 KiB
 _STOP_WAIT_S = 5.0
 _REMOVAL_TIMEOUT_S = 60.0
 
@@ -32,15 +36,30 @@ def temp_dir() -> str:
     return os.path.realpath(tempfile.gettempdir())
 
 
+@cache
+def shell() -> str:
+    """bash where the machine has it, else sh."""
+    for path in ("/bin/bash", "/usr/bin/bash"):
+        if os.access(path, os.X_OK):
+            return path
+    return shutil.which("bash") or "/bin/sh"
+
+
 class HostedSession(EnvironmentSession):
     """File operations and life cycle; a provider adds `exec` and where its paths lie.
 
     `tree` is the folder below the private root that the session's files live in, and `folders`
-    are made in it with the root.
+    are made in it with the root. `ids` own everything in it, None: who runs this process.
     """
 
     def __init__(
-        self, provider: str, labels: Mapping[str, str], *, tree: str, folders: Sequence[str]
+        self,
+        provider: str,
+        labels: Mapping[str, str],
+        *,
+        tree: str,
+        folders: Sequence[str],
+        ids: Ids = None,
     ) -> None:
         self._provider = provider
         self._labels = dict(labels)
@@ -49,7 +68,10 @@ class HostedSession(EnvironmentSession):
         self._root = os.path.join(temp_dir(), self._name)
         self._tree = os.path.join(self._root, tree) if tree else self._root
         self._folders = folders
-        self._files = RootedFiles(self._tree)
+        self._ids = ids
+        self._files = RootedFiles(self._tree, ids)
+        self._running: set[Child] = set()
+        self._kills = 0
         self._made = False
         self._closed = False
         self._copies: dict[TreeCopy, asyncio.Future[None]] = {}
@@ -64,8 +86,8 @@ class HostedSession(EnvironmentSession):
     # --- files
 
     async def upload(self, source: Path, target: str) -> None:
-        parts = self._ready(target)
-        copy = TreeCopy()
+        parts = self.ready(target)
+        copy = TreeCopy(ids=self._ids)
         if _is_small_file(source):
             self._files.upload(copy, source, parts, target)
             return
@@ -74,20 +96,19 @@ class HostedSession(EnvironmentSession):
     async def download(
         self, source: str, target: Path, *, limit_bytes: int = DOWNLOAD_LIMIT_BYTES
     ) -> None:
-        parts = self._ready(source)
+        parts = self.ready(source)
         copy = TreeCopy(limit_bytes)
         await self._in_thread(copy, lambda: self._files.download(copy, parts, source, target))
 
     async def read(self, path: str, *, limit_bytes: int = 10_000_000) -> bytes:
-        return self._files.read(self._ready(path), path, limit_bytes)
+        return self._files.read(self.ready(path), path, limit_bytes)
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        self._files.write(self._ready(path), path, data, mode)
+        self._files.write(self.ready(path), path, data, mode)
 
     async def remove(self, path: str) -> None:
-        parts = self._ready(path)
-        if not self._files.remove(parts, path, max_entries=_INLINE_ENTRIES):
-            await asyncio.to_thread(self._files.remove, parts, path)
+        parts = self.ready(path)
+        await self.in_slices(lambda most: self._files.remove(parts, path, max_entries=most))
 
     async def place(self, copies: Sequence[tuple[str, str]]) -> None:
         """Put the `copies` of a specification in their places."""
@@ -102,6 +123,19 @@ class HostedSession(EnvironmentSession):
                 ) from None
 
     # --- life cycle
+
+    async def kill_processes(self) -> None:
+        """Kill the commands that still run; whoever waits for them gets their results."""
+        loop = asyncio.get_running_loop()
+        deadline, pause = loop.time() + _STOP_WAIT_S, 0.001
+        while self._running:
+            self._kills += 1
+            for child in self._running:
+                child.kill()
+            if loop.time() > deadline:
+                raise EnvironmentFault("killed commands do not end", code="unkillable")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 0.05)
 
     async def alive(self) -> bool:
         return not self._closed and (not self._made or self._is_there())
@@ -175,20 +209,42 @@ class HostedSession(EnvironmentSession):
     def _make_root(self) -> None:
         os.mkdir(self._root, 0o700)
         self._made = True
+        if self._ids is not None:
+            os.chown(self._root, *self._ids)
         marker = self._owner.marker(self._provider, self._labels)
         RootedFiles(self._root).write([MARKER], MARKER, marker, 0o600)
+        folders = [os.path.join(self._tree, folder) for folder in self._folders]
         if self._tree != self._root:
-            os.mkdir(self._tree, 0o755)
-        for folder in self._folders:
-            os.mkdir(os.path.join(self._tree, folder), 0o755)
+            folders.insert(0, self._tree)
+        for folder in folders:
+            os.mkdir(folder, 0o755)
+            if self._ids is not None:
+                os.chown(folder, *self._ids)
         self.make_more()
 
-    def _ready(self, path: str) -> list[str]:
+    def ready(self, path: str) -> list[str]:
+        """Make sure that the root is there, and locate a path in it."""
         self.ensure_root()
         if "\0" in path:
             message = f"{path!r} holds a NUL byte"
             raise EnvironmentFault(message, code="refused_path", permanent=True)
         return self.locate(self.resolve(path))
+
+    async def argv(self, command: Command, shell: str, scratch: str) -> list[str]:
+        """`command` as a list; a script too long for an argument goes into a file in `scratch`."""
+        if not isinstance(command, str):
+            return [str(part) for part in command]
+        data = command.encode("utf-8", "replace")
+        if len(data) < _LONG_SCRIPT:
+            return [shell, "-c", command]
+        path = f"{scratch}/script-{secrets.token_hex(6)}.sh"
+        await self.write(path, data, mode=0o700)
+        return [shell, path]
+
+    async def in_slices(self, work: Callable[[int | None], bool]) -> None:
+        """Do a removal here when it is short, else go on in a thread."""
+        if not work(_INLINE_ENTRIES):
+            await asyncio.to_thread(work, None)
 
     async def _in_thread(self, copy: TreeCopy, work: Callable[[], None]) -> None:
         """Run `work` in a thread. When we are cancelled, the copy is stopped, not left behind."""

@@ -6,10 +6,8 @@ There is no isolation: what runs can read and change whatever the user who start
 import asyncio
 import os
 import secrets
-import shutil
 import signal
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -26,17 +24,17 @@ from proctor.environments.contract import (
     Resources,
     SessionPaths,
 )
-from proctor.environments.hosted import HostedSession
-from proctor.environments.limits import TIMEOUT_CEILING_S, ProcessLimits, clamp_timeout
+from proctor.environments.hosted import HostedSession, shell
+from proctor.environments.limits import TIMEOUT_CEILING_S, clamp_timeout
 from proctor.environments.network import NetworkMode
 from proctor.environments.process import run_child
 from proctor.environments.variables import base_variables
+from proctor.environments.wishes import image_notices, process_limits, resource_notices
 from proctor.kernel.errors import EnvironmentFault
 
 _MARK = "PROCTOR_SESSION"
 _FOLDERS = ("workspace", "home", "tmp", "logs", "logs/agent", "logs/verifier", "logs/artifacts")
 # `tests` and `solution` are made by whoever fills them: each folder costs a tenth of a millisecond.
-_LONG_SCRIPT = 100_000  # one argument holds at most 128 KiB
 _KILL_WAIT_S = 2.0
 
 
@@ -155,7 +153,7 @@ class LocalSession(HostedSession):
         self.ensure_root()
         if self._first_pid is None:
             self._first_pid = proctable.newest_pid()
-        argv = await self._argv(command)
+        argv = await self.argv(command, shell(), self._variables["TMPDIR"])
         limits = process_limits(resources or self._spec.resources)
         start = Start(
             argv if limits is None else limits.wrap(argv),
@@ -167,10 +165,12 @@ class LocalSession(HostedSession):
             start,
             timeout_s=clamp_timeout(timeout_s, self._ceiling_s),
             output_limit_bytes=output_limit_bytes,
+            running=self._running,
         )
 
     async def kill_processes(self) -> None:
         """Kill what commands left running, also in process groups of its own."""
+        await super().kill_processes()
         if self._first_pid is None:
             return
         loop = asyncio.get_running_loop()
@@ -195,48 +195,6 @@ class LocalSession(HostedSession):
                 permanent=True,
             )
         return path[len(own) :].split("/")
-
-    async def _argv(self, command: Command) -> list[str]:
-        if not isinstance(command, str):
-            return [str(part) for part in command]
-        data = command.encode("utf-8", "replace")
-        if len(data) < _LONG_SCRIPT:
-            return [shell(), "-c", command]
-        path = f"{self._variables['TMPDIR']}/script-{secrets.token_hex(6)}.sh"
-        await self.write(path, data, mode=0o700)
-        return [shell(), path]
-
-
-@cache
-def shell() -> str:
-    """bash where the machine has it, else sh."""
-    for path in ("/bin/bash", "/usr/bin/bash"):
-        if os.access(path, os.X_OK):
-            return path
-    return shutil.which("bash") or "/bin/sh"
-
-
-def image_notices(spec: EnvironmentSpec) -> list[tuple[str, str]]:
-    """What a provider without images skips: the image's name, the lines that would build it."""
-    skipped = ([f"image {spec.image}"] if spec.image else []) + list(spec.build)
-    if not skipped:
-        return []
-    return [("image_not_built", "the machine's own system is used; skipped: " + "; ".join(skipped))]
-
-
-def resource_notices(resources: Resources, enforced: tuple[str, ...]) -> list[tuple[str, str]]:
-    """The wishes that a provider does not enforce."""
-    skipped = [f"{n}={v}" for n, v in resources.to_json().items() if n not in enforced]
-    if not skipped:
-        return []
-    return [("resource_not_enforced", "not enforced by this environment: " + ", ".join(skipped))]
-
-
-def process_limits(resources: Resources) -> ProcessLimits | None:
-    """What of `resources` can be set on a process without privileges."""
-    if resources.memory_mb is None:
-        return None
-    return ProcessLimits(memory_mb=max(1, int(resources.memory_mb)))
 
 
 def _leaves_workspace(path: str) -> bool:

@@ -42,9 +42,13 @@ async def run_process(
 
 
 async def run_child(
-    start: Start, *, timeout_s: float | None, output_limit_bytes: int = OUTPUT_LIMIT_BYTES
+    start: Start,
+    *,
+    timeout_s: float | None,
+    output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
+    running: set[Child] | None = None,
 ) -> ExecResult:
-    """`run_process` for a prepared `Start`."""
+    """`run_process` for a prepared `Start`. While it runs, the child is in the set `running`."""
     if timeout_s is not None and not timeout_s > 0:
         raise ValueError(f"timeout_s must be above 0, found {timeout_s}")
     began = time.monotonic()
@@ -52,11 +56,16 @@ async def run_child(
         child = Child(start, output_limit_bytes)
     except (OSError, ValueError) as error:
         return _not_started(start, error, time.monotonic() - began)
+    if running is not None:
+        running.add(child)
     try:
         await child.wait(timeout_s)
     except BaseException:
         await child.abandon()
         raise
+    finally:
+        if running is not None:
+            running.discard(child)
     return child.result(time.monotonic() - began)
 
 

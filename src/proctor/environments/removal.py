@@ -49,6 +49,17 @@ def remove_entry(
     return True
 
 
+def remove_contents(dir_fd: int, *, max_entries: int | None = None) -> bool:
+    """Remove everything in the folder `dir_fd` but not itself; otherwise like `remove_entry`."""
+    try:
+        error = _empty(dir_fd, _Budget(max_entries, None), dir_fd, 0)
+    except _UsedUp:
+        return False
+    if error is not None:
+        raise error
+    return True
+
+
 def open_directory(name: str, dir_fd: int | None = None) -> int:
     """A descriptor of a real folder that we own, made accessible first if need be."""
     try:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from proctor.environments import copying
-from proctor.environments.removal import remove_entry
+from proctor.environments.removal import remove_contents, remove_entry
 from proctor.kernel.errors import EnvironmentFault
 
 Parts = Sequence[str]
@@ -26,11 +26,12 @@ class RootedFiles:
     """Operations on paths relative to `root`. No link is followed, at any step of a path.
 
     `shown` is the path as the caller knows it, for messages. Blocking; small files take
-    microseconds, trees belong into a thread.
+    microseconds, trees belong into a thread. `ids` own whatever is made.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, ids: copying.Ids = None) -> None:
         self.root = root
+        self._ids = ids
 
     def read(self, parts: Parts, shown: str, limit_bytes: int) -> bytes:
         """The bytes of a regular file."""
@@ -50,7 +51,7 @@ class RootedFiles:
         name = _last(parts, shown)
         with _faults("write", shown), self._folder(parts[:-1], make=True) as folder:
             copying.clear(folder, name, shown)
-            fd = copying.create(folder, name, mode & 0o777)
+            fd = copying.create(folder, name, mode & 0o777, self._ids)
             try:
                 copying.write_all(fd, data)
             finally:
@@ -60,6 +61,22 @@ class RootedFiles:
         """Make a folder and those above it."""
         with _faults("make", shown), self._folder(parts, make=True):
             pass
+
+    def link(self, parts: Parts, shown: str, target: str) -> None:
+        """Make a symbolic link in place of whatever file or link has its name."""
+        name = _last(parts, shown)
+        with _faults("make", shown), self._folder(parts[:-1], make=True) as folder:
+            copying.clear(folder, name, shown)
+            os.symlink(target, name, dir_fd=folder)
+
+    def empty(self, parts: Parts, shown: str, *, max_entries: int | None = None) -> bool:
+        """Remove what a folder holds, and keep the folder; False when there is more to do."""
+        with _faults("empty", shown):
+            try:
+                with self._folder(parts) as folder:
+                    return remove_contents(folder, max_entries=max_entries)
+            except FileNotFoundError:
+                return True
 
     def remove(self, parts: Parts, shown: str, *, max_entries: int | None = None) -> bool:
         """Remove a file or tree; False when `max_entries` did not suffice (call again)."""
@@ -104,21 +121,15 @@ class RootedFiles:
             raise gone(f"the environment's folder {self.root} is gone") from None
         try:
             for part in parts:
-                inner = _step(fd, part, make=make)
+                if make:
+                    inner = copying.step_into(fd, part, ids=self._ids)
+                else:
+                    inner = os.open(part, copying.DIRECTORY, dir_fd=fd)
                 os.close(fd)
                 fd = inner
             yield fd
         finally:
             os.close(fd)
-
-
-def _step(fd: int, part: str, *, make: bool) -> int:
-    if make:
-        try:
-            os.mkdir(part, 0o755, dir_fd=fd)
-        except FileExistsError:
-            pass
-    return os.open(part, copying.DIRECTORY, dir_fd=fd)
 
 
 def _contents(fd: int, limit_bytes: int) -> bytes | None:

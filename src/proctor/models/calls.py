@@ -68,19 +68,21 @@ class Caller:
         """
         requests = 0
         while True:
-            async with self._limiter.admit(self._clock, tokens):
-                requests += 1
-                try:
-                    reply = await send()
-                except RequestFailed as error:
-                    failure = error.failure
-                    verdict = self._judge(failure, requests - 1)
-                    shared = verdict.again and _is_shared(failure)
-                    if shared:  # before the permit is free, so that nobody slips through
-                        self._limiter.pause(self._clock, verdict.delay_s)
-                else:
-                    self._succeeded(reply, tokens)
-                    return replace(reply, usage=replace(reply.usage, requests=requests))
+            await self._limiter.enter(self._clock, tokens)
+            requests += 1
+            try:
+                reply = await send()
+            except RequestFailed as error:
+                failure = error.failure
+                verdict = self._judge(failure, requests - 1)
+                shared = verdict.again and _is_shared(failure)
+                if shared:  # before the permit is free, so that nobody slips through
+                    self._limiter.pause(self._clock, verdict.delay_s)
+            else:
+                self._succeeded(reply, tokens)
+                return replace(reply, usage=replace(reply.usage, requests=requests))
+            finally:
+                self._limiter.leave()
             if not verdict.again:
                 raise self._fault(failure, requests, verdict.note)
             if not shared:

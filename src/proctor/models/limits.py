@@ -11,8 +11,6 @@ import asyncio
 import math
 import threading
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from proctor.kernel.clock import Clock
@@ -92,15 +90,25 @@ class Limiter:
             self._limits = limits
         self._wake_head()
 
-    @asynccontextmanager
-    async def admit(self, clock: Clock, tokens: int = 0) -> AsyncIterator[None]:
-        """Wait for leave to send one request of about `tokens` tokens; hold it inside."""
-        await self._enter(clock, tokens)
+    async def enter(self, clock: Clock, tokens: int = 0) -> None:
+        """Wait for leave to send one request of about `tokens` tokens; `leave` ends it."""
+        with self._lock:
+            if not self._queue and self._take(clock.monotonic(), tokens) == 0:
+                return
+            ticket = _Ticket(asyncio.get_running_loop(), tokens)
+            self._queue.append(ticket)
         try:
-            yield
-        finally:
-            with self._lock:
-                self._in_flight -= 1
+            await self._wait_in_line(ticket, clock)
+        except BaseException:
+            self._withdraw(ticket)
+            raise
+        self._wake_head()
+
+    def leave(self) -> None:
+        """The request is finished, whatever became of it."""
+        with self._lock:
+            self._in_flight -= 1
+        if self._queue:
             self._wake_head()
 
     def pause(self, clock: Clock, delay_s: float) -> None:
@@ -121,19 +129,6 @@ class Limiter:
                 self._window += 1
                 if self._window > self._window_full:
                     self._window, self._window_full = None, 0
-
-    async def _enter(self, clock: Clock, tokens: int) -> None:
-        with self._lock:
-            if not self._queue and self._take(clock.monotonic(), tokens) == 0:
-                return
-            ticket = _Ticket(asyncio.get_running_loop(), tokens)
-            self._queue.append(ticket)
-        try:
-            await self._wait_in_line(ticket, clock)
-        except BaseException:
-            self._withdraw(ticket)
-            raise
-        self._wake_head()
 
     async def _wait_in_line(self, ticket: _Ticket, clock: Clock) -> None:
         while True:

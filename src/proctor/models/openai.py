@@ -6,6 +6,7 @@ import random
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -153,10 +154,8 @@ class OpenAIModel(Model):
         def body() -> bytes:
             return self._body(messages, fields)
 
-        async def send() -> ModelReply:
-            return await self._send(Request("POST", self._target, headers, body))
-
-        reply = await self._caller.call(send, _estimate(messages, fields))
+        request = Request("POST", self._target, headers, body)
+        reply = await self._caller.call(partial(self._send, request), _estimate(messages, fields))
         if self.options.prices is not None and "usage_missing" not in reply.extra:
             cost = self.options.prices.cost_usd(reply.usage)
             return replace(reply, usage=replace(reply.usage, cost_usd=cost))

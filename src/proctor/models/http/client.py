@@ -7,9 +7,10 @@ must not follow them), proxies, compressed bodies (none is asked for), HTTP/2.
 
 import asyncio
 import ssl
+import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import TracebackType
 
 import h11
 
@@ -89,27 +90,12 @@ class HttpClient:
         """Connections made so far."""
         return sum(pool.opened for pool in self._pools.values())
 
-    @asynccontextmanager
-    async def request(self, request: Request) -> AsyncIterator[Response]:
-        """Send `request`; the response is valid inside the `async with`.
+    def request(self, request: Request) -> "Exchange":
+        """`async with client.request(…) as response`; the response is valid inside.
 
         Raises RequestFailed: connection, timeout, truncated, too_large, malformed.
         """
-        pool = self._pool()
-        connection = await pool.acquire()
-        try:
-            async with asyncio.timeout(self._bounds.total_s) as total:
-                connection.send(request.method, request.target, request.headers, request.body())
-                head = await self._head(connection)
-                yield Response(connection, head, self._bounds.response_bytes)
-                await _drain(connection)
-        except TimeoutError:
-            if not total.expired():
-                raise
-            message = f"no complete reply within {self._bounds.total_s:g} s"
-            raise failed(Category.TIMEOUT, message, connection.status) from None
-        finally:
-            pool.release(connection)
+        return Exchange(self.pool(), request, self._bounds)
 
     async def close(self) -> None:
         """Close the connections of all event loops. Idempotent."""
@@ -122,19 +108,8 @@ class HttpClient:
                 loop.call_soon_threadsafe(pool.close)
         self._pools.clear()
 
-    async def _head(self, connection: Connection) -> h11.Response:
-        if self._bounds.first_byte_s is None:
-            return await connection.head()
-        try:
-            async with asyncio.timeout(self._bounds.first_byte_s) as first_byte:
-                return await connection.head()
-        except TimeoutError:
-            if not first_byte.expired():
-                raise
-            message = f"no answer within {self._bounds.first_byte_s:g} s"
-            raise failed(Category.TIMEOUT, message) from None
-
-    def _pool(self) -> Pool:
+    def pool(self) -> Pool:
+        """The connections of the running event loop."""
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
         if pool is None:
@@ -145,9 +120,70 @@ class HttpClient:
         return pool
 
 
+class Exchange:
+    """One request and its response, bounded in time.
+
+    A class with few parts, not a generator: with ten thousand of them waiting, every object
+    that the garbage collector must visit counts.
+    """
+
+    __slots__ = ("_bounds", "_connection", "_pool", "_request", "_timeout")
+
+    def __init__(self, pool: Pool, request: Request, bounds: Bounds) -> None:
+        self._pool = pool
+        self._request = request
+        self._bounds = bounds
+        self._connection: Connection | None = None
+        self._timeout: asyncio.Timeout | None = None
+
+    async def __aenter__(self) -> Response:
+        request, bounds = self._request, self._bounds
+        connection = self._connection = await self._pool.acquire()
+        try:
+            timeout = self._timeout = asyncio.timeout(bounds.total_s)
+            await timeout.__aenter__()
+            connection.send(request.method, request.target, request.headers, request.body())
+            if bounds.first_byte_s is None:
+                head = await connection.head()
+            else:
+                head = await _head_within(connection, bounds.first_byte_s)
+        except BaseException:
+            # The timeout turns its own cancellation into a TimeoutError on the way out.
+            await self.__aexit__(*sys.exc_info())
+            raise
+        return Response(connection, head, bounds.response_bytes)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        connection, timeout = self._connection, self._timeout
+        assert connection is not None
+        try:
+            if timeout is not None:
+                await timeout.__aexit__(kind, error, traceback)
+            if kind is None and not connection.finished:
+                await _drain(connection)
+        except TimeoutError:
+            message = f"no complete reply within {self._bounds.total_s:g} s"
+            raise failed(Category.TIMEOUT, message, connection.status) from None
+        finally:
+            self._pool.release(connection)
+
+
+async def _head_within(connection: Connection, limit_s: float) -> h11.Response:
+    try:
+        async with asyncio.timeout(limit_s) as first_byte:
+            return await connection.head()
+    except TimeoutError:
+        if not first_byte.expired():
+            raise
+        raise failed(Category.TIMEOUT, f"no answer within {limit_s:g} s") from None
+
+
 async def _drain(connection: Connection) -> None:
-    if connection.finished:
-        return
     try:
         async with asyncio.timeout(DRAIN_S):
             async for _ in connection.chunks():

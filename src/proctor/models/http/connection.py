@@ -140,7 +140,9 @@ class Connection(asyncio.Protocol):
     async def head(self) -> h11.Response:
         """Wait for status and headers. Raises RequestFailed."""
         while self._head is None:
-            await self._more()
+            if self._failure is not None:
+                raise self._failure
+            await self._change()
         return self._head
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -150,22 +152,20 @@ class Connection(asyncio.Protocol):
                 yield self._take()
             elif self._finished:
                 return
+            elif self._failure is not None:
+                raise self._failure
             else:
-                await self._more()
+                await self._change()
 
     @property
     def finished(self) -> bool:
         """Whether the whole response was received and taken."""
         return self._finished and not self._chunks
 
-    async def _more(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+    def _change(self) -> "asyncio.Future[None]":
+        """Done when the transport has brought something new."""
         self._waiter = self._loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        return self._waiter
 
     def _take(self) -> bytes:
         data = b"".join(self._chunks)

@@ -37,6 +37,11 @@ class Pool:
         self.opened = 0
         """Connections made so far."""
 
+    @property
+    def idle(self) -> int:
+        """Idle connections that could serve now."""
+        return sum(1 for connection in self._idle if connection.usable)
+
     async def acquire(self) -> Connection:
         """A connection that can take a request. Raises RequestFailed."""
         connection = self._idle_connection() or await self._turn()
@@ -125,7 +130,8 @@ class Pool:
                 connection = await self._try_addresses()
         except TimeoutError:
             self._resolver.forget()
-            raise self._failed(Category.TIMEOUT, f"within {self._connect_timeout_s:g} s") from None
+            problem = f"not within {self._connect_timeout_s:g} s"
+            raise self._failed(Category.TIMEOUT, problem) from None
         self.opened += 1
         return connection
 

@@ -439,7 +439,8 @@ def test_options_that_are_refused(options, message, hint):
 @pytest.mark.parametrize(
     "options",
     [{"scorer": "numeric", "tolerance": "-1"}, {"scorer": "numeric", "tolerance": "NaN"},
-     {"low": 1, "high": 0}, {"low": 0.5}, {"time_limit_s": 0}, {"memory_limit_mb": 1}, {"kolumns": 1}],
+     {"low": 1, "high": 0}, {"low": 0.5}, {"time_limit_s": 0}, {"memory_limit_mb": 1},
+     {"kolumns": 1}],
 )  # fmt: skip
 def test_values_that_are_refused(options):
     with pytest.raises(ValueError, match="validation error"):

@@ -1,0 +1,183 @@
+"""How much it costs to wait: many calls at once to a slow model, in one process.
+
+    python bench/model_waiting.py [--calls 10000] [--delay 40] [--compare 1000]
+
+A scripted server in another process answers each call after `--delay` seconds, so that all calls
+wait at the same time. Each client runs in a process of its own. Printed for each: CPU seconds and
+peak RSS of the client, its ramp (until the server holds all calls), and the lag of its event loop
+after the ramp: how much later than asked a 5 ms sleep ends, each sample weighted by the time it
+stands for. The last lines repeat a smaller number of calls with this project's transport and with
+httpx (pool without an upper limit), as ratios.
+"""
+
+import argparse
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+SAMPLE_S = 0.005
+PROMPT = "What is 6 times 7? " * 20
+Ask = Callable[[int], Awaitable[None]]
+
+
+class LagSampler:
+    """Samples of (lag, duration) of the running event loop, in seconds."""
+
+    def __init__(self) -> None:
+        self.samples: list[tuple[float, float]] = []
+
+    async def run(self) -> None:
+        """Sample until cancelled."""
+        before = time.perf_counter()
+        while True:
+            await asyncio.sleep(SAMPLE_S)
+            now = time.perf_counter()
+            took, before = now - before, now
+            self.samples.append((max(0.0, took - SAMPLE_S), took))
+
+    def percentile(self, share: float) -> float:
+        """The lag that is not exceeded during `share` of the time."""
+        total = sum(weight for _, weight in self.samples)
+        passed = 0.0
+        for lag, weight in sorted(self.samples):
+            passed += weight
+            if passed >= share * total:
+                return lag
+        return 0.0
+
+
+async def waiting_at(server_url: str, calls: int) -> None:
+    """Return when the server holds `calls` waiting calls."""
+    from proctor.models.http.client import Bounds, HttpClient, Request
+    from proctor.models.http.endpoint import Endpoint
+
+    endpoint = Endpoint.parse(server_url.removesuffix("/v1"))
+    client = HttpClient(endpoint, Bounds())
+    headers = [(b"Host", endpoint.authority.encode())]
+    request = Request("GET", "/_proctor/stats", headers, lambda: b"")
+    while True:
+        async with client.request(request) as response:
+            stats = json.loads(await response.read())
+        if stats["waiting"] >= calls:
+            await client.close()
+            return
+        await asyncio.sleep(0.1)
+
+
+async def measure(calls: int, url: str, ask: Ask) -> dict[str, Any]:
+    """Run `calls` calls at once and measure this process."""
+    started = time.perf_counter()
+    tasks = [asyncio.ensure_future(ask(number)) for number in range(calls)]
+    await waiting_at(url, calls)
+    ramp_s = time.perf_counter() - started
+    sampler = LagSampler()
+    sampling = asyncio.ensure_future(sampler.run())
+    await asyncio.gather(*tasks)
+    sampling.cancel()
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "calls": calls,
+        "ramp_s": round(ramp_s, 1),
+        "wall_s": round(time.perf_counter() - started, 1),
+        "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
+        "rss_mb": round(usage.ru_maxrss / 1024),
+        "lag_p50_ms": round(sampler.percentile(0.5) * 1000, 1),
+        "lag_p99_ms": round(sampler.percentile(0.99) * 1000, 1),
+        "lag_max_ms": round(sampler.percentile(1.0) * 1000, 1),
+    }
+
+
+async def run_proctor(calls: int, url: str) -> dict[str, Any]:
+    """This project's adapter."""
+    from proctor.models.contract import CallContext
+    from proctor.models.openai import OpenAIModel, OpenAIOptions
+
+    model = OpenAIModel("scripted", OpenAIOptions(base_url=url, max_retries=0))
+
+    async def ask(number: int) -> None:
+        messages = [{"role": "user", "content": f"{PROMPT} ({number})"}]
+        reply = await model.complete(messages, context=CallContext(f"t{number}", 1))
+        assert reply.text == "42"
+
+    found = await measure(calls, url, ask)
+    await model.close()
+    return found
+
+
+async def run_httpx(calls: int, url: str) -> dict[str, Any]:
+    """httpx with its own connection pool."""
+    import httpx
+
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+    async with httpx.AsyncClient(limits=limits, timeout=None) as client:
+
+        async def ask(number: int) -> None:
+            content = f"{PROMPT} ({number})"
+            body = {"model": "scripted", "messages": [{"role": "user", "content": content}]}
+            response = await client.post(f"{url}/chat/completions", json=body)
+            assert response.json()["choices"][0]["message"]["content"] == "42"
+
+        return await measure(calls, url, ask)
+
+
+def client(name: str, calls: int, url: str) -> dict[str, Any]:
+    """Measure one client in a process of its own."""
+    command = [sys.executable, __file__, "--client", name, "--calls", str(calls), "--url", url]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def with_server(delay_s: float, work: Callable[[str], None]) -> None:
+    """Run `work(base_url)` beside a scripted server that answers after `delay_s`."""
+    with tempfile.TemporaryDirectory() as folder:
+        rules = Path(folder) / "rules.yaml"
+        rules.write_text(f'version: 1\ndefault: {{text: "42", delay_s: {delay_s}}}\n')
+        command = [sys.executable, "-m", "proctor.models.scripted.server", str(rules)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout is not None
+            try:
+                work(server.stdout.readline().strip())
+            finally:
+                server.terminate()
+
+
+def show(name: str, found: dict[str, Any]) -> None:
+    """One line."""
+    print(f"{name:<8}" + "  ".join(f"{key} {value}" for key, value in found.items()), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--calls", type=int, default=10_000)
+    parser.add_argument("--delay", type=float, default=40.0, help="seconds until an answer")
+    parser.add_argument("--compare", type=int, default=1_000, help="calls for the comparison")
+    parser.add_argument("--client", choices=["proctor", "httpx"], help=argparse.SUPPRESS)
+    parser.add_argument("--url", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.client:
+        run = {"proctor": run_proctor, "httpx": run_httpx}[args.client]
+        print(json.dumps(asyncio.run(run(args.calls, args.url))))
+        return
+    with_server(args.delay, lambda url: show("proctor", client("proctor", args.calls, url)))
+
+    def compare(url: str) -> None:
+        ours = client("proctor", args.compare, url)
+        theirs = client("httpx", args.compare, url)
+        show("proctor", ours)
+        show("httpx", theirs)
+        for key in ("cpu_s", "rss_mb", "lag_p99_ms"):
+            print(f"{key}: httpx / proctor = {theirs[key] / max(ours[key], 0.1):.1f}")
+
+    with_server(min(args.delay, 15.0), compare)
+
+
+if __name__ == "__main__":
+    main()

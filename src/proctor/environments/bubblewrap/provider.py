@@ -1,0 +1,145 @@
+"""The provider: options, what it refuses and notes, opening."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from proctor.environments.bubblewrap import system
+from proctor.environments.bubblewrap.machine import Machine, machine
+from proctor.environments.bubblewrap.session import BubblewrapSession, Settings
+from proctor.environments.contract import Environment, EnvironmentSession, EnvironmentSpec
+from proctor.environments.limits import TIMEOUT_CEILING_S
+from proctor.environments.network import NetworkMode, NetworkPhases, NetworkPolicy
+from proctor.environments.wishes import image_notices, resource_notices
+from proctor.kernel.errors import EnvironmentFault
+
+_PHASES = ("baseline", "run", "evaluation")
+
+
+class BubblewrapOptions(BaseModel):
+    """`-p environment.KEY=VALUE` of `bubblewrap`.
+
+    `network`: one policy for all phases, in place of the task's. `strict_image`: refuse tasks that
+    name an image or build one, instead of noting that it was not built. `timeout_ceiling_s`: the
+    longest that one command may take. `processes`: how many processes a sandbox may have, where
+    the machine can tell sandboxes apart. `expose`: folders of the host that the sandbox sees
+    read-only under the same path, for programs that do not lie in /usr.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    network: Literal["public", "no-network"] | None = None
+    strict_image: bool = False
+    timeout_ceiling_s: float = Field(default=TIMEOUT_CEILING_S, gt=0, allow_inf_nan=False)
+    processes: int = Field(default=4_096, ge=16)
+    expose: tuple[str, ...] = ()
+
+    @field_validator("expose")
+    @classmethod
+    def _sound(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        for path in paths:
+            if path != os.path.normpath(path) or not path.startswith("/") or path.count("/") < 1:
+                raise ValueError(f"{path!r} is not an absolute path in its shortest form")
+            parts = path.strip("/").split("/")
+            if not parts[0] or system.reserved(parts[0]) or system.protected(parts):
+                raise ValueError(f"{path!r} belongs to the sandbox itself")
+            if not os.path.isdir(path):
+                raise ValueError(f"{path!r} is not a folder of this machine")
+        return paths
+
+
+class BubblewrapEnvironment(Environment):
+    """Opens sandboxes with their own files, processes, users and (if asked) network."""
+
+    id: ClassVar[str] = "bubblewrap"
+    Options: ClassVar[type[Any] | None] = BubblewrapOptions
+
+    def __init__(self, options: BubblewrapOptions | None = None) -> None:
+        super().__init__(options or BubblewrapOptions())
+        self._settings: BubblewrapOptions = self.options
+
+    def requirements(self) -> list[str]:
+        found = machine()
+        return [found] if isinstance(found, str) else []
+
+    def cautions(self) -> list[str]:
+        found = machine()
+        if isinstance(found, Machine) and found.runs_as_root:
+            return [
+                "environment 'bubblewrap' cannot give up root here: what runs inside has no "
+                "capabilities, but reads the system's files as root; run proctor as a user"
+            ]
+        return []
+
+    def adapt(self, spec: EnvironmentSpec) -> EnvironmentSpec:
+        if self._settings.network is None:
+            return spec
+        policy = NetworkPolicy(NetworkMode(self._settings.network))
+        return replace(spec, network=NetworkPhases(policy, policy, policy))
+
+    def problems(self, spec: EnvironmentSpec) -> list[str]:
+        spec = self.adapt(spec)
+        found = _network_problems(spec.network)
+        for path in (spec.workdir, *(inside for _, inside in spec.copies)):
+            parts = os.path.normpath(f"/app/{path}").split("/") if path else [""]
+            if path and path.startswith("/"):
+                parts = os.path.normpath(path).split("/")
+            first = next((part for part in parts if part), None)
+            if path and (first is None or system.reserved(first)):
+                found.append(f"needs docker: {path!r} belongs to the read-only system")
+        if spec.resources.gpus:
+            found.append(f"cannot give {spec.resources.gpus} GPU(s): sandboxes see no devices")
+        if self._settings.strict_image:
+            found += [message for _, message in image_notices(spec)]
+        return found
+
+    def notices(self, spec: EnvironmentSpec) -> list[tuple[str, str]]:
+        found = [] if self._settings.strict_image else image_notices(spec)
+        here = machine()
+        counted = isinstance(here, Machine) and here.counts_processes
+        enforced = ("memory_mb", "pids") if counted else ("memory_mb",)
+        return found + resource_notices(spec.resources, enforced)
+
+    async def open_session(
+        self, spec: EnvironmentSpec, labels: Mapping[str, str]
+    ) -> EnvironmentSession:
+        here = machine()
+        if isinstance(here, str):
+            raise EnvironmentFault(here, code="unsupported", permanent=True)
+        options = self._settings
+        settings = Settings(options.timeout_ceiling_s, options.processes, options.expose)
+        session = BubblewrapSession(spec, labels, here, settings)
+        try:
+            await session.place(spec.copies)
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    def facts(self) -> dict[str, Any]:
+        here = machine()
+        if isinstance(here, str):
+            return {"isolation": "namespaces", "problem": here}
+        return {
+            "isolation": "namespaces",
+            "host_user": os.geteuid() if here.ids is None else here.ids[0],
+            "nested_user_namespaces": "--disable-userns" not in here.namespaces,
+        }
+
+
+def _network_problems(phases: NetworkPhases) -> list[str]:
+    found = []
+    for name in _PHASES:
+        mode = getattr(phases, name).mode
+        if mode is NetworkMode.ALLOWLIST:
+            found.append(f"bubblewrap cannot enforce an allow-list yet: {name} network")
+    if phases.switches and not found:
+        modes = ", ".join(f"{name} {getattr(phases, name).mode.value!r}" for name in _PHASES)
+        found.append(
+            f"bubblewrap cannot switch the network while it runs ({modes}); "
+            "-p environment.network=no-network sets one policy for all phases"
+        )
+    return found

@@ -1,0 +1,212 @@
+"""One sandbox: a private tree on the host, and one bwrap for every command.
+
+The commands of a session share its tree and nothing else: each has process and IPC namespaces of
+its own, so no process outlives its command.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from proctor.environments.bubblewrap import system
+from proctor.environments.bubblewrap.machine import CLEAN, Machine
+from proctor.environments.child import Start
+from proctor.environments.contract import (
+    OUTPUT_LIMIT_BYTES,
+    Command,
+    EnvironmentSpec,
+    ExecResult,
+    Resources,
+    SessionPaths,
+)
+from proctor.environments.hosted import HostedSession, shell
+from proctor.environments.limits import ProcessLimits, clamp_timeout
+from proctor.environments.network import NetworkMode, NetworkPolicy
+from proctor.environments.process import run_child
+from proctor.environments.rooted import gone
+from proctor.environments.variables import base_variables
+from proctor.kernel.errors import EnvironmentFault
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ROOT_NAMES = (None, "root", 0, "0")
+_ENTER = 'cd -- "$1" || exit 127\nshift\n'
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the provider's options say about every session."""
+
+    timeout_ceiling_s: float
+    processes: int | None
+    exposed: tuple[str, ...]
+
+
+class BubblewrapSession(HostedSession):
+    """A sandbox whose fixed paths are /app, /tests, /logs and /solution."""
+
+    isolated = True
+    paths = SessionPaths("/app", "/tests", "/logs", "/solution")
+
+    def __init__(
+        self,
+        spec: EnvironmentSpec,
+        labels: Mapping[str, str],
+        machine: Machine,
+        settings: Settings,
+    ) -> None:
+        super().__init__("bubblewrap", labels, tree="tree", folders=system.FOLDERS, ids=machine.ids)
+        self._spec = spec
+        self._machine = machine
+        self._settings = settings
+        self._policy = spec.network.baseline
+        self._workdir = self.resolve(spec.workdir or ".")
+        self._variables = {
+            **base_variables(),
+            "PATH": _PATH,
+            "HOME": "/root",
+            "USER": "root",
+            # There is one user inside; tar would fail to hand files to others.
+            "TAR_OPTIONS": "--no-same-owner",
+            **self.script_env(),
+            **spec.env,
+        }
+        words = list(machine.namespaces)
+        if self._policy.mode is not NetworkMode.PUBLIC:
+            words.append("--unshare-net")
+        words += [*system.mounts(self._root, self._tree, settings.exposed), "--clearenv"]
+        self._fixed_args = _joined(words)
+
+    def make_more(self) -> None:
+        shm = os.path.join(self._root, system.SHM)
+        os.mkdir(shm)
+        for path in (shm, os.path.join(self._tree, "tmp")):
+            os.chmod(path, 0o1777)  # noqa: S103 - as /tmp is everywhere; others cannot reach it
+        if self._ids is not None:
+            os.chown(shm, *self._ids)
+        public = self._policy.mode is NetworkMode.PUBLIC
+        system.furnish(self._files, resolver=public, exposed=self._settings.exposed)
+        self._files.make(self.locate(self._workdir), self._workdir)
+
+    async def exec(
+        self,
+        command: Command,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        user: str | int | None = None,
+        stdin: bytes | None = None,
+        timeout_s: float | None = None,
+        output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
+        resources: Resources | None = None,
+    ) -> ExecResult:
+        if user not in _ROOT_NAMES:
+            message = f"environment 'bubblewrap' has one user, root; it cannot run as {user!r}"
+            raise EnvironmentFault(message, code="unsupported", permanent=True)
+        self.ensure_root()
+        self._forget_preload()
+        kills = self._kills
+        argv = await self.argv(command, shell(), "/tmp")  # noqa: S108 - inside the sandbox
+        inner = self._inner(argv, self._workdir if cwd is None else self.resolve(cwd), resources)
+        variables = {**self._variables, **env} if env else self._variables
+        args = self._args(variables)
+        try:
+            status, report = os.pipe()
+            try:
+                start = Start(
+                    [*self._machine.command, "--args", str(args),
+                     "--json-status-fd", str(report), "--", *inner],
+                    cwd="/", env=CLEAN, stdin=stdin, keep_fds=(args, report),
+                )  # fmt: skip
+                result = await run_child(
+                    start,
+                    timeout_s=clamp_timeout(timeout_s, self._settings.timeout_ceiling_s),
+                    output_limit_bytes=output_limit_bytes,
+                    running=self._running,
+                )
+                os.set_blocking(status, False)
+                return self._checked(result, _written(status), kills)
+            finally:
+                os.close(status)
+                os.close(report)
+        finally:
+            os.close(args)
+
+    async def set_network(self, policy: NetworkPolicy) -> None:
+        """Refused unless it is the policy that the sandbox already has."""
+        if policy != self._policy:
+            await super().set_network(policy)
+
+    async def remove(self, path: str) -> None:
+        """As the contract says; /etc, /tests, /logs and /solution are emptied and stay."""
+        parts = self.ready(path)
+        if not system.protected(parts):
+            await super().remove(path)
+            return
+        await self.in_slices(lambda most: self._files.empty(parts, path, max_entries=most))
+
+    def locate(self, path: str) -> list[str]:
+        parts = [part for part in path.split("/") if part]
+        if parts and system.reserved(parts[0]):
+            raise EnvironmentFault(
+                f"{path} belongs to the read-only system of the sandbox; use a command to see it",
+                code="refused_path",
+                permanent=True,
+            )
+        return parts
+
+    # --- parts
+
+    def _inner(self, argv: Sequence[str], cwd: str, resources: Resources | None) -> list[str]:
+        """The command behind a shell inside that changes the folder and sets the limits."""
+        wishes = resources or self._spec.resources
+        processes = wishes.pids or self._settings.processes
+        limits = ProcessLimits(
+            memory_mb=wishes.memory_mb,
+            processes=processes if self._machine.counts_processes else None,
+        )
+        script = f'{_ENTER}{limits.commands()}\nexec "$@"'
+        return ["/bin/sh", "-c", script, "sh", cwd, *argv]
+
+    def _args(self, variables: Mapping[str, str]) -> int:
+        """bwrap's arguments as a file in memory: other users of the host can read command lines."""
+        words = [word for name, value in variables.items() for word in ("--setenv", name, value)]
+        try:
+            data = self._fixed_args + _joined(words)
+        except ValueError as error:
+            message = f"a variable cannot be set: {error}"
+            raise EnvironmentFault(message, code="unsupported", permanent=True) from error
+        fd = os.memfd_create("proctor-bwrap-args")
+        with open(fd, "wb", closefd=False) as stream:
+            stream.write(data)
+        os.lseek(fd, 0, os.SEEK_SET)
+        return fd
+
+    def _forget_preload(self) -> None:
+        """An agent must not load its code into every later program, the grader's included."""
+        try:
+            os.unlink(f"{self._tree}/etc/ld.so.preload")
+        except (FileNotFoundError, IsADirectoryError):
+            pass
+
+    def _checked(self, result: ExecResult, report: bytes, kills: int) -> ExecResult:
+        """`result`, if bwrap says that the command was started; nobody inside can fake that."""
+        if b'"exit-code"' in report or result.timed_out or self._kills > kills:
+            return result
+        if not os.path.isdir(self._tree):
+            raise gone(f"the environment's folder {self._tree} is gone")
+        reason = result.stderr.strip()[-500:] or f"exit code {result.exit_code}"
+        raise EnvironmentFault(f"the sandbox did not start: {reason}", code="cannot_start")
+
+
+def _joined(words: Sequence[str]) -> bytes:
+    if any("\0" in word for word in words):
+        raise ValueError("it holds a NUL byte")
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
+
+
+def _written(fd: int) -> bytes:
+    """What a pipe holds now."""
+    try:
+        return os.read(fd, 65_536)
+    except BlockingIOError:
+        return b""
