@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 from proctor.evals.launches.document import LaunchDocument, read_launch
 from proctor.evals.launches.launch import Context, run_launch, run_single
 from proctor.evals.launches.spec import Launch, LaunchSpec, merge, resolve
+from proctor.evals.opening import stored_request
 from proctor.evals.options import validate
-from proctor.evals.prepare import Earlier, preflight, stored_request
+from proctor.evals.preflight import preflight
+from proctor.evals.prepare import Earlier
 from proctor.evals.progress import Progress
 from proctor.evals.report import RunReport
 from proctor.evals.request import RunRequest
@@ -82,7 +84,7 @@ async def arescore(
     Raises UsageError for a run whose evaluation needs the agent's own environment (mode reuse).
     """
     context = _context(progress, stop, clock)
-    place = os.path.abspath(os.fspath(run_dir))
+    place = os.path.abspath(os.fspath(run_dir))  # noqa: ASYNC240 - asks for the folder only
     request = await asyncio.to_thread(stored_request, place)
     whole: dict[str, Any] = request.model_dump(exclude_none=True)
     whole["runtime"]["run_id"] = None
@@ -128,7 +130,8 @@ async def aresume_launch(
         knobs = launch.runtime.model_copy(update=dict(changes))
         concurrency = changes.get("task_concurrency", launch.task_concurrency)
         launch = launch.model_copy(update={"runtime": knobs, "task_concurrency": concurrency})
-    document = LaunchDocument(os.path.abspath(os.fspath(path)), launch, started)
+    place = os.path.abspath(os.fspath(path))  # noqa: ASYNC240 - asks for the folder only
+    document = LaunchDocument(place, launch, started)
     running = run_launch(launch, context, document=document, run_dirs=run_dirs)
     reports, _ = await _orderly(running, context)
     return reports

@@ -18,7 +18,6 @@ from proctor.evals.options import nearest
 from proctor.kernel.digest import of_bytes
 from proctor.kernel.errors import BrokenComponent, UnknownComponent
 
-KINDS = ("benchmarks", "harnesses", "environments", "models", "analyzers", "strategies", "recipes")
 _SINGULAR = {
     "benchmarks": "benchmark",
     "harnesses": "harness",
@@ -27,7 +26,10 @@ _SINGULAR = {
     "analyzers": "analyzer",
     "strategies": "strategy",
     "recipes": "recipe",
+    "executors": "executor",
 }
+KINDS = tuple(_SINGULAR)
+"""What can be registered, each under the entry-point group `proctor.<kind>`."""
 
 
 @dataclass(frozen=True, slots=True)

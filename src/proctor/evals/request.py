@@ -1,6 +1,7 @@
 """A request as people write it: in a file, as flags, or in Python. Checked here, once."""
 
 import re
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
@@ -57,6 +58,15 @@ class AttemptsRequest(Strict):
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
+class BudgetRequest(Strict):
+    """What may be spent; None is no limit. `usd` needs prices (`-p model.prices.…`), `usd` and
+    `tokens` need a longest answer (`-p model.max_tokens`). `wall_s` counts one execution."""
+
+    usd: Annotated[Decimal, Field(gt=0, allow_inf_nan=False)] | None = None
+    tokens: Annotated[int, Field(gt=0)] | None = None
+    wall_s: Seconds | None = None
+
+
 class ExecutionRequest(Strict):
     """How each attempt runs. Times in seconds; None = the task's own limit, else none."""
 
@@ -70,6 +80,7 @@ class ExecutionRequest(Strict):
     open_timeout_s: Seconds = 600.0
     evaluation_timeout_s: Seconds | None = None
     durability: Literal["normal", "strict"] = "normal"
+    budget: BudgetRequest | None = None
 
     @field_validator("retry_pattern_list")
     @classmethod
@@ -116,6 +127,8 @@ class RuntimeRequest(Strict):
         default_factory=dict
     )
     model_limits: dict[str, ModelLimitsRequest] = Field(default_factory=dict)
+    budget: BudgetRequest | None = None
+    """Of the whole launch; each request may have its own in `execution`."""
     executor: str = "local"
 
     @field_validator("run_id")

@@ -19,10 +19,12 @@ from proctor.evals.request import RunRequest
 from proctor.evals.results.layout import RUNNING
 from proctor.evals.results.records import prepared_from
 from proctor.evals.results.run_info import ended
+from proctor.evals.results.spending import SpendingFile
 from proctor.evals.results.stored import StoredTask
 from proctor.evals.results.summary import summary_json, summary_text
 from proctor.evals.results.writer import RunWriter
 from proctor.evals.tasks import AttemptSummary, TaskState
+from proctor.kernel.budget import BudgetExhausted
 from proctor.kernel.clock import Clock
 from proctor.kernel.errors import StorageError
 from proctor.kernel.issues import Issue
@@ -47,6 +49,7 @@ class RequestRun:
     view: RunView
     clock: Clock
     executor: Executor
+    spending: SpendingFile | None = None
     kept_attempts: int = 0
     started: float = 0.0
     beat: asyncio.Task[None] | None = None
@@ -82,6 +85,7 @@ class RequestRun:
 
         None when the task is done, 0 when its next attempt may start, else seconds of back-off.
         """
+        self._refuse_when_spent()
         self.view.running += 1
         try:
             job = task.job = task.job or await self._new_job(task)
@@ -94,6 +98,18 @@ class RequestRun:
             return None if await self._finish_attempt(task, job, outcome) else 0.0
         finally:
             self.view.running -= 1
+
+    def _refuse_when_spent(self) -> None:
+        """A spent budget stops the run: nothing new starts, what is running may end."""
+        budget = self.services.budget
+        if budget is not None and budget.exhausted:
+            raise BudgetExhausted(f"the budget is spent: ${budget.spent.usd:f}, "
+                                  f"{budget.spent.tokens} tokens")  # fmt: skip
+        wanted = self.request.execution.budget
+        if wanted is not None and wanted.wall_s is not None:
+            spent_s = self.clock.monotonic() - self.started
+            if spent_s >= wanted.wall_s:
+                raise BudgetExhausted(f"the budget of {wanted.wall_s:g} s wall time is spent")
 
     async def _new_job(self, task: TaskState) -> AttemptJob:
         index = task.next_index(self.components.attempts)
@@ -233,5 +249,7 @@ class RequestRun:
             if self.components.model is not None:
                 await self.components.model.close()
         finally:
+            if self.spending is not None:
+                self.spending.close()
             self.claim.release(self.clock.now())
             self.writer.close()

@@ -6,9 +6,9 @@ its reservation counts too (a single overshoot of at most its own excess).
 """
 
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Protocol
 
 from proctor.kernel.errors import Fault
 from proctor.kernel.issues import Cause
@@ -48,22 +48,25 @@ class BudgetLimits:
     def unlimited(self) -> bool:
         return self.usd is None and self.tokens is None
 
-    @classmethod
-    def from_mapping(cls, data: Mapping[str, object]) -> "BudgetLimits":
-        usd, tokens = data.get("usd"), data.get("tokens")
-        return cls(
-            None if usd is None else Decimal(str(usd)),
-            None if tokens is None else int(str(tokens)),
-        )
+
+class SpendingLog(Protocol):
+    """Where reservations are recorded before the money can be spent."""
+
+    def reserved(self, number: int, amount: Amount) -> None:
+        """Reservation `number` is about to be used."""
+
+    def settled(self, number: int, amount: Amount) -> None:
+        """Reservation `number` has cost `amount`."""
 
 
 class Reservation:
     """The right to spend up to `amount`; settle it with what was really spent."""
 
-    __slots__ = ("_budget", "_settled", "amount")
+    __slots__ = ("_budget", "_number", "_settled", "amount")
 
-    def __init__(self, budget: "Budget", amount: Amount) -> None:
+    def __init__(self, budget: "Budget", number: int, amount: Amount) -> None:
         self._budget = budget
+        self._number = number
         self._settled = False
         self.amount = amount
 
@@ -71,7 +74,7 @@ class Reservation:
         """Replace the reservation by what it cost. Idempotent."""
         if not self._settled:
             self._settled = True
-            self._budget._settle(self.amount, actual)
+            self._budget._settle(self._number, self.amount, actual)
 
     def settle_unknown(self) -> None:
         """The outcome is unknown: the whole reservation counts as spent. Idempotent."""
@@ -88,12 +91,17 @@ class Budget:
         *,
         spent: Amount = Amount(),
         parent: "Budget | None" = None,
+        log: SpendingLog | None = None,
+        first_number: int = 1,
     ) -> None:
         self.name = name
         self.limits = limits
         self._spent = spent
         self._reserved = Amount()
         self._parent = parent
+        self._log = log
+        self._next_number = first_number
+        self._closed = False
         self._lock: threading.Lock = threading.Lock() if parent is None else parent._lock
 
     @property
@@ -108,8 +116,8 @@ class Budget:
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing at all may be spent any more, here or in a parent."""
-        return any(b._full() for b in self._line())
+        """Whether a reservation was refused that will never fit, here or in a parent."""
+        return any(budget._closed for budget in self._line())
 
     def reserve(self, amount: Amount) -> Reservation:
         """Reserve `amount` here and in every parent, or raise BudgetExhausted and reserve
@@ -117,9 +125,13 @@ class Budget:
         with self._lock:
             for budget in self._line():
                 budget._refuse(amount)
+            number = self._next_number
+            if self._log is not None:
+                self._log.reserved(number, amount)
+            self._next_number += 1
             for budget in self._line():
                 budget._reserved += amount
-        return Reservation(self, amount)
+        return Reservation(self, number, amount)
 
     def charge(self, amount: Amount) -> None:
         """Count spending that happened without a reservation (an earlier execution's)."""
@@ -127,8 +139,10 @@ class Budget:
             for budget in self._line():
                 budget._spent += amount
 
-    def _settle(self, reserved: Amount, actual: Amount) -> None:
+    def _settle(self, number: int, reserved: Amount, actual: Amount) -> None:
         with self._lock:
+            if self._log is not None:
+                self._log.settled(number, actual)
             for budget in self._line():
                 budget._reserved -= reserved
                 budget._spent += actual
@@ -142,24 +156,25 @@ class Budget:
         return line
 
     def _refuse(self, amount: Amount) -> None:
-        total = self._spent + self._reserved + amount
-        limits = self.limits
-        if limits.usd is not None and total.usd > limits.usd:
-            raise BudgetExhausted(
-                f"budget {self.name!r}: ${self._spent.usd:f} spent and ${self._reserved.usd:f} "
-                f"reserved of ${limits.usd:f}; ${amount.usd:f} more does not fit",
-                permanent=True,
-            )
-        if limits.tokens is not None and total.tokens > limits.tokens:
-            raise BudgetExhausted(
-                f"budget {self.name!r}: {self._spent.tokens} tokens spent and "
-                f"{self._reserved.tokens} reserved of {limits.tokens}; {amount.tokens} more "
-                "do not fit",
-                permanent=True,
-            )
+        limits, total = self.limits, self._spent + self._reserved + amount
+        money = limits.usd is not None and total.usd > limits.usd
+        tokens = limits.tokens is not None and total.tokens > limits.tokens
+        if not money and not tokens:
+            return
+        settled = self._spent + amount
+        never_money = limits.usd is not None and settled.usd > limits.usd
+        never_tokens = limits.tokens is not None and settled.tokens > limits.tokens
+        self._closed = self._closed or never_money or never_tokens
+        raise BudgetExhausted(self._describe(amount, money=money), permanent=True)
 
-    def _full(self) -> bool:
-        limits, used = self.limits, self._spent + self._reserved
-        over_money = limits.usd is not None and used.usd >= limits.usd
-        over_tokens = limits.tokens is not None and used.tokens >= limits.tokens
-        return over_money or over_tokens
+    def _describe(self, amount: Amount, *, money: bool) -> str:
+        spent, reserved, limits = self._spent, self._reserved, self.limits
+        if money:
+            return (
+                f"budget {self.name!r}: ${spent.usd:f} spent and ${reserved.usd:f} reserved of "
+                f"${limits.usd:f}; ${amount.usd:f} more does not fit"
+            )
+        return (
+            f"budget {self.name!r}: {spent.tokens} tokens spent and {reserved.tokens} reserved of "
+            f"{limits.tokens}; {amount.tokens} more do not fit"
+        )

@@ -116,5 +116,14 @@ class Model(ABC):
     ) -> ModelReply:
         """One completion. Raises ModelFault; `permanent` for errors that must not be re-sent."""
 
+    def worst_case(
+        self, messages: Sequence[Message], parameters: Mapping[str, Any]
+    ) -> Usage | None:
+        """An upper bound of what one call can use and cost, for budgets; None when unknown.
+
+        `cost_usd` is None when no price is known.
+        """
+        return None
+
     async def close(self) -> None:
         """Release connections. Idempotent."""

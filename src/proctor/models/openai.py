@@ -19,7 +19,7 @@ from proctor.kernel.redact import REDACTED
 from proctor.models.calls import Caller, CallPolicy
 from proctor.models.chatreply import parse_body, reply_of
 from proctor.models.chatstream import collect
-from proctor.models.contract import CallContext, Message, Model, ModelReply
+from proctor.models.contract import CallContext, Message, Model, ModelReply, Usage
 from proctor.models.errors import RequestFailed, classify
 from proctor.models.http.client import Bounds, HttpClient, Request, Response
 from proctor.models.http.connection import Headers
@@ -160,6 +160,18 @@ class OpenAIModel(Model):
             cost = self.options.prices.cost_usd(reply.usage)
             return replace(reply, usage=replace(reply.usage, cost_usd=cost))
         return reply
+
+    def worst_case(
+        self, messages: Sequence[Message], parameters: Mapping[str, Any]
+    ) -> Usage | None:
+        """A token holds at least one byte, so the request's bytes bound its input tokens."""
+        fields = self._parameters(parameters)
+        longest = fields.get("max_completion_tokens", fields.get("max_tokens"))
+        if not isinstance(longest, int):
+            return None
+        usage = Usage(len(self._body(messages, fields)), longest, requests=1)
+        prices = self.options.prices
+        return replace(usage, cost_usd=prices.cost_usd(usage)) if prices is not None else usage
 
     async def close(self) -> None:
         await self._client.close()

@@ -74,7 +74,8 @@ def _severity(phase: Phase, error: BaseException | None) -> Severity:
     if phase is Phase.EVALUATE:
         lost = isinstance(error, Fault) and type(error).cause is Cause.ENVIRONMENT
         return Severity.FATAL if lost else Severity.ERROR
-    return Severity.FATAL
+    spent = isinstance(error, Fault) and type(error).cause is Cause.BUDGET
+    return Severity.ERROR if spent else Severity.FATAL
 
 
 def _describe(error: BaseException) -> str:

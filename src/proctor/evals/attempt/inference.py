@@ -160,7 +160,7 @@ class Inference:
         model = self._s.components.model
         if model is not None:
             call = CallContext(self._job.task.id, self._job.index, _reference_text(prepared))
-            self._model = AttemptModel(model, call)
+            self._model = AttemptModel(model, call, self._s.budget)
         return AttemptContext(
             task_id=self._job.task.id,
             attempt=self._job.index,

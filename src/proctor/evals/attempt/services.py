@@ -9,6 +9,7 @@ from proctor.evals.contracts.task import TaskSpec
 from proctor.evals.digests import RequestDigests
 from proctor.evals.metrics.contract import MetricContract
 from proctor.evals.planner import ExecutionPlan, Planner
+from proctor.kernel.budget import Budget
 from proctor.kernel.clock import Clock
 from proctor.kernel.retry import RetryPolicy
 
@@ -39,3 +40,4 @@ class AttemptServices:
     clock: Clock
     digests: RequestDigests
     labels: dict[str, str]
+    budget: Budget | None = None

@@ -3,15 +3,21 @@
 from collections.abc import Sequence
 from typing import Any
 
+from proctor.kernel.budget import ZERO, Amount, Budget, BudgetExhausted
+from proctor.kernel.errors import ModelFault
 from proctor.models.contract import CallContext, Message, Model, ModelReply, Usage
+
+UNCHARGED = frozenset(["authentication", "invalid_request", "context_exceeded", "rate_limited"])
+"""Faults by which the endpoint says that it did nothing; any other may have cost everything."""
 
 
 class AttemptModel:
     """`await model.complete(messages)`; `usage` is what this attempt has spent so far."""
 
-    def __init__(self, model: Model, call: CallContext) -> None:
+    def __init__(self, model: Model, call: CallContext, budget: Budget | None = None) -> None:
         self._model = model
         self._call = call
+        self._budget = budget
         self.usage = Usage()
 
     @property
@@ -20,7 +26,39 @@ class AttemptModel:
         return self._model.name
 
     async def complete(self, messages: Sequence[Message], **parameters: Any) -> ModelReply:
-        """One completion. Raises ModelFault."""
-        reply = await self._model.complete(messages, context=self._call, **parameters)
+        """One completion. Raises ModelFault, or BudgetExhausted before anything is sent."""
+        if self._budget is None:
+            reply = await self._model.complete(messages, context=self._call, **parameters)
+        else:
+            reply = await self._within(self._budget, messages, parameters)
         self.usage += reply.usage
         return reply
+
+    async def _within(
+        self, budget: Budget, messages: Sequence[Message], parameters: dict[str, Any]
+    ) -> ModelReply:
+        bound = self._model.worst_case(messages, parameters)
+        if bound is None:
+            raise BudgetExhausted(
+                f"budget {budget.name!r}: model {self.name!r} cannot bound what a call costs",
+                hint="limit its answers, for example with -p model.max_tokens=1024",
+                permanent=True,
+            )
+        reservation = budget.reserve(_amount(bound))
+        try:
+            reply = await self._model.complete(messages, context=self._call, **parameters)
+        except ModelFault as error:
+            if error.fault_code in UNCHARGED:
+                reservation.settle(Amount())
+            else:
+                reservation.settle_unknown()
+            raise
+        except BaseException:
+            reservation.settle_unknown()
+            raise
+        reservation.settle(_amount(reply.usage))
+        return reply
+
+
+def _amount(usage: Usage) -> Amount:
+    return Amount(usage.cost_usd or ZERO, usage.input_tokens + usage.output_tokens)

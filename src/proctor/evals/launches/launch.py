@@ -1,23 +1,30 @@
 """Running a launch: preflight of all its requests, one pool, one document beside the runs."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from proctor.environments.gates import GateLimits, gate_of
+from proctor.evals import registry
+from proctor.evals.executors import Executor
 from proctor.evals.launches.document import LaunchDocument
 from proctor.evals.launches.orchestrator import Orchestrator
 from proctor.evals.launches.preparing import Preparing
 from proctor.evals.launches.slot import PreparedRequest, Slot
 from proctor.evals.launches.spec import Launch
-from proctor.evals.prepare import Earlier, Opened, Preflight, open_existing, open_new, preflight
+from proctor.evals.opening import Opened, open_existing, open_new
+from proctor.evals.preflight import Preflight, check_budget, preflight
+from proctor.evals.prepare import Earlier, Surroundings
 from proctor.evals.progress import Progress
 from proctor.evals.report import RunReport, unprepared
-from proctor.evals.request import RunRequest, RuntimeRequest
+from proctor.evals.request import RuntimeRequest
+from proctor.evals.results.spending import read_spending
 from proctor.evals.stopping import Stop
+from proctor.kernel.budget import Budget, BudgetLimits
 from proctor.kernel.clock import Clock
 from proctor.kernel.errors import ProctorError, UsageError
 from proctor.kernel.ids import readable
+from proctor.models.limits import Limits, declare
 
 DEFAULT_CAPACITY = {"docker": 16}
 """Environments at once where a launch sets no limit of its own; other providers have none."""
@@ -33,13 +40,15 @@ class Context:
 
 
 def apply_limits(runtime: RuntimeRequest, provider_ids: Iterable[str]) -> None:
-    """Set the process-wide provider limits that a launch asks for. The newest setting holds."""
+    """Set the process-wide limits that a launch asks for. The newest setting holds."""
     limits, rates = runtime.provider_limits, runtime.env_open_qps
+    for model, wanted in runtime.model_limits.items():
+        declare(model, Limits(wanted.concurrency, wanted.rpm, wanted.tpm))
     for provider in {*limits, *rates, *provider_ids}:
         default = DEFAULT_CAPACITY.get(provider, 0)
         if default or provider in limits or provider in rates:
-            wanted = GateLimits(limits.get(provider, default), rates.get(provider, 0.0))
-            gate_of(provider).configure(wanted)
+            gate = GateLimits(limits.get(provider, default), rates.get(provider, 0.0))
+            gate_of(provider).configure(gate)
 
 
 async def run_single(
@@ -67,6 +76,7 @@ async def run_single(
         earlier=earlier,
         progress=context.progress,
         grace_s=runtime.cleanup_grace_s,
+        surroundings=Surroundings(executor_of(runtime.executor)),
     )
     slot = Slot(pre.name, preparing)
     orchestrator = Orchestrator(
@@ -89,7 +99,7 @@ async def run_launch(
 ) -> tuple[list[RunReport], str]:
     """Run all requests; the reports and the path of the launch's document. `run_dirs` are those
     of requests that are continued. Raises UsageError when nothing can run at all."""
-    checked = await asyncio.to_thread(_preflight_all, launch.requests)
+    checked = await asyncio.to_thread(_preflight_all, launch)
     errors = [f"{name}: {e}" for name, e in checked.items() if isinstance(e, ProctorError)]
     if len(errors) == len(checked):
         raise UsageError("no request of the launch can run:\n" + "\n".join(errors))
@@ -98,8 +108,9 @@ async def run_launch(
     if document is None:
         document = LaunchDocument.reserve(launch, context.clock.now())
     context.progress.planned = list(checked)
+    surroundings = _surroundings(launch, run_dirs or {})
     preparations = {
-        name: _preparing(launch, name, pre, document, run_dirs or {}, context)
+        name: _preparing(launch, name, pre, document, run_dirs or {}, context, surroundings)
         for name, pre in checked.items()
         if isinstance(pre, Preflight)
     }
@@ -117,11 +128,30 @@ async def run_launch(
     return reports, document.path
 
 
-def _preflight_all(requests: Sequence[RunRequest]) -> dict[str, Preflight | ProctorError]:
+def _surroundings(launch: Launch, run_dirs: Mapping[str, str]) -> Surroundings:
+    """The launch's budget, with what its requests spent in earlier executions."""
+    wanted = launch.runtime.budget
+    budget = None
+    if wanted is not None and (wanted.usd is not None or wanted.tokens is not None):
+        budget = Budget("launch", BudgetLimits(wanted.usd, wanted.tokens))
+        for run_dir in run_dirs.values():
+            budget.charge(read_spending(run_dir)[0])
+    return Surroundings(executor_of(launch.runtime.executor), budget)
+
+
+def executor_of(executor_id: str) -> Executor:
+    """The executor that a launch names. Raises UnknownComponent."""
+    made: Executor = registry.load("executors", executor_id)()
+    return made
+
+
+def _preflight_all(launch: Launch) -> dict[str, Preflight | ProctorError]:
     found: dict[str, Preflight | ProctorError] = {}
-    for request in requests:
+    for request in launch.requests:
         try:
-            found[str(request.name)] = preflight(request)
+            pre = preflight(request)
+            check_budget(launch.runtime.budget, pre.components)
+            found[str(request.name)] = pre
         except ProctorError as error:
             found[str(request.name)] = error
     return found
@@ -134,6 +164,7 @@ def _preparing(
     document: LaunchDocument,
     run_dirs: Mapping[str, str],
     context: Context,
+    surroundings: Surroundings,
 ) -> Preparing:
     run_dir = run_dirs.get(name)
     space = f"launch/{readable(launch.name)}/{readable(name)}"
@@ -150,6 +181,7 @@ def _preparing(
         progress=context.progress,
         grace_s=launch.runtime.cleanup_grace_s,
         keep_refused=True,
+        surroundings=surroundings,
     )
 
 

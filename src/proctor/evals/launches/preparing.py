@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from proctor.evals.attempt.ownership import finish_shielded
-from proctor.evals.executors import Executor
 from proctor.evals.launches.slot import PreparedRequest
-from proctor.evals.prepare import Earlier, Opened, load_existing, load_new
+from proctor.evals.opening import Opened
+from proctor.evals.prepare import Earlier, Surroundings, load_existing, load_new
 from proctor.evals.progress import Progress
 from proctor.evals.run import RequestRun
 from proctor.kernel.errors import UsageError
@@ -28,7 +28,7 @@ class Preparing:
         *,
         existing: bool = False,
         earlier: Earlier | None = None,
-        executor: Executor | None = None,
+        surroundings: Surroundings | None = None,
         progress: Progress | None = None,
         grace_s: float = 30.0,
         keep_refused: bool = False,
@@ -36,7 +36,7 @@ class Preparing:
         self._open_directory = open_directory
         self._existing = existing
         self._earlier = earlier
-        self._executor = executor
+        self._surroundings = surroundings or Surroundings()
         self._progress = progress
         self._grace_s = grace_s
         self._keep_refused = keep_refused
@@ -60,8 +60,8 @@ class Preparing:
 
     def _load(self, opened: Opened) -> RequestRun:
         if self._existing:
-            return load_existing(opened, self._executor)
-        return load_new(opened, self._earlier, self._executor)
+            return load_existing(opened, self._surroundings)
+        return load_new(opened, self._earlier, self._surroundings)
 
     def _refused(self, opened: Opened, error: Exception) -> None:
         if self._existing and isinstance(error, UsageError):

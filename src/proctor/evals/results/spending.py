@@ -1,0 +1,57 @@
+"""`budget.jsonl`: every reservation before it is used, and what it cost.
+
+A reservation without a settlement belongs to a call that was cut off: it counts as spent whole.
+"""
+
+import os
+from decimal import Decimal
+from typing import Any
+
+from proctor.kernel.budget import Amount
+from proctor.store.files import AppendFile, read_json_lines
+
+
+def spending_path(run_dir: str) -> str:
+    """Where a run's spending is kept."""
+    return os.path.join(run_dir, "budget.jsonl")
+
+
+class SpendingFile:
+    """Appends spending; one line a reservation and one a settlement."""
+
+    def __init__(self, run_dir: str) -> None:
+        self._file = AppendFile(spending_path(run_dir), "budget")
+
+    def reserved(self, number: int, amount: Amount) -> None:
+        """Record a reservation before the call is made. Raises StorageError."""
+        self._file.append({"reserved": number, **_json(amount)})
+
+    def settled(self, number: int, amount: Amount) -> None:
+        """Record what a reservation cost. Raises StorageError."""
+        self._file.append({"settled": number, **_json(amount)})
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        self._file.close()
+
+
+def _json(amount: Amount) -> dict[str, Any]:
+    return {"usd": format(amount.usd, "f"), "tokens": amount.tokens}
+
+
+def read_spending(run_dir: str) -> tuple[Amount, int]:
+    """What a run has spent so far, and the first reservation number that is free."""
+    open_: dict[int, Amount] = {}
+    spent = Amount()
+    last = 0
+    for line in read_json_lines(spending_path(run_dir)):
+        amount = Amount(Decimal(line["usd"]), int(line["tokens"]))
+        if "reserved" in line:
+            last = max(last, int(line["reserved"]))
+            open_[int(line["reserved"])] = amount
+        else:
+            open_.pop(int(line["settled"]), None)
+            spent += amount
+    for amount in open_.values():
+        spent += amount
+    return spent, last + 1
