@@ -49,21 +49,27 @@ class AttemptsRequest(_Strict):
     """k attempts under a strategy: `avg` completes all, `pass` stops at the first success."""
 
     strategy: str = "avg"
-    k: int = Field(default=1, ge=1, le=100_000)
+    k: Whole = Field(default=1, ge=1, le=100_000)
 
 
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Whole = Annotated[int, Field(strict=True)]
+"""A whole number as such: neither true nor the text "3"."""
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Switch = Annotated[bool, Field(strict=True)]
+Seconds = Annotated[Number, Field(ge=0)]
+"""A limit in seconds; 0 is off."""
 
 
 class ExecutionRequest(_Strict):
-    """How each attempt runs. Times in seconds; None = the task's own limit, else none."""
+    """How each attempt runs. Limits in seconds: 0 = off, None = the task's own limit, else none
+    (evaluation: else 600)."""
 
     attempts: AttemptsRequest = AttemptsRequest()
-    max_retries: int = Field(default=0, ge=0)
+    max_retries: Whole = Field(default=0, ge=0)
     retry_pattern_list: tuple[str, ...] | None = None
-    retry_backoff_s: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    retry_backoff_s: Number = Field(default=1.0, ge=0)
     evaluation_mode: EvaluationMode | None = None
-    keep_environment: bool = False
+    keep_environment: Switch = False
     attempt_timeout_s: Seconds | None = None
     open_timeout_s: Seconds = 600.0
     evaluation_timeout_s: Seconds | None = None
@@ -84,8 +90,8 @@ class SelectionRequest(_Strict):
     """Which tasks: globs over ids, then shuffle by seed, then limit."""
 
     tasks: tuple[str, ...] = ()
-    shuffle_seed: int | None = None
-    limit: int | None = Field(default=None, ge=1)
+    shuffle_seed: Whole | None = None
+    limit: Whole | None = Field(default=None, ge=1)
 
 
 class RuntimeRequest(_Strict):
@@ -93,9 +99,9 @@ class RuntimeRequest(_Strict):
 
     results_dir: str = "results"
     run_id: str | None = None
-    task_concurrency: int = Field(default=8, ge=1)
+    task_concurrency: Whole = Field(default=8, ge=1)
     timeout_s: Seconds | None = None
-    cleanup_grace_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
+    cleanup_grace_s: Number = Field(default=30.0, ge=0)
     recipe_dirs: tuple[str, ...] = ()
 
     @field_validator("run_id")

@@ -70,7 +70,7 @@ class RequestRun:
         try:
             await asyncio.wait(
                 (work, stopped),
-                timeout=self.request.runtime.timeout_s,
+                timeout=self.request.runtime.timeout_s or None,
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if not work.done():
