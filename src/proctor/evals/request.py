@@ -10,6 +10,14 @@ from proctor.kernel.ids import run_id_problem
 EvaluationMode = Literal["reuse", "none", "fresh"]
 
 
+Whole = Annotated[int, Field(strict=True)]
+"""A whole number as such: neither true nor the text "3"."""
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Switch = Annotated[bool, Field(strict=True)]
+Seconds = Annotated[Number, Field(ge=0)]
+"""A limit in seconds; 0 is off."""
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -50,14 +58,6 @@ class AttemptsRequest(_Strict):
 
     strategy: str = "avg"
     k: Whole = Field(default=1, ge=1, le=100_000)
-
-
-Whole = Annotated[int, Field(strict=True)]
-"""A whole number as such: neither true nor the text "3"."""
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Switch = Annotated[bool, Field(strict=True)]
-Seconds = Annotated[Number, Field(ge=0)]
-"""A limit in seconds; 0 is off."""
 
 
 class ExecutionRequest(_Strict):
