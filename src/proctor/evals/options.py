@@ -15,8 +15,44 @@ from pydantic import BaseModel, ValidationError
 
 from proctor.kernel import jsontext
 from proctor.kernel.errors import OptionError
+from proctor.kernel.redact import looks_secret
 
 Shape = TypeVar("Shape", bound=BaseModel)
+
+LONGEST_SHOWN = 80
+"""Longer values are not repeated in a complaint."""
+
+_SHAPES = {
+    "model_type": "a group of settings (KEY: VALUE)",
+    "model_attributes_type": "a group of settings (KEY: VALUE)",
+    "dict_type": "a group of settings (KEY: VALUE)",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "string_type": "text",
+    "string_too_short": "text that is not empty",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "invalid_key": "text (it is a key)",
+}
+"""What pydantic's complaints about types come to."""
+
+_TYPE_NAMES = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "Decimal": "a number",
+    "NoneType": "null",
+    "str": "text",
+    "list": "a JSON list",
+    "tuple": "a JSON list",
+    "dict": "a JSON object",
+}
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -40,7 +76,7 @@ def parse_option(model: type[BaseModel] | None, key: str, text: str, where: str)
             return text
         raise OptionError(
             f"{where}.{key}: {text!r} is not JSON ({error})",
-            hint=f"expected {_type_name(annotation)}; quote it for the shell if needed",
+            hint=f"expected {_type_name(annotation)}",
         ) from None
 
 
@@ -84,11 +120,23 @@ def _problem(where: str, item: Any) -> str:
     path = ".".join([where, *map(str, item["loc"])]) if where else ".".join(map(str, item["loc"]))
     if item["type"] == "extra_forbidden":
         return f"{path}: unknown key"
-    text = str(item["msg"]).removeprefix("Value error, ")
     if item["type"] == "missing":
         return f"{path}: is required"
     shown = repr(item.get("input"))
-    return f"{path}: {text}" + (f" (got {shown[:60]})" if len(shown) < 200 else "")
+    if len(shown) > LONGEST_SHOWN or looks_secret(path.rpartition(".")[2]):
+        return f"{path}: {_complaint(item)}"
+    return f"{path}: {_complaint(item)} (got {shown})"
+
+
+def _complaint(item: Any) -> str:
+    """What is wrong with a value, in words that do not name our classes."""
+    shape = _SHAPES.get(item["type"])
+    if shape is not None:
+        return f"must be {shape}"
+    text = str(item["msg"]).removeprefix("Value error, ")
+    return text.replace("Input should be", "must be").replace(
+        "greater than or equal to", "at least"
+    )
 
 
 def _unknown_key_hint(model: type[BaseModel], error: ValidationError) -> str | None:
@@ -168,5 +216,13 @@ def _text_type(part: Any) -> bool:
 
 
 def _type_name(annotation: Any) -> str:
-    names = [getattr(p, "__name__", str(p)) for p in _alternatives(annotation)]
-    return " or ".join("null" if n == "NoneType" else n for n in names)
+    return " or ".join(map(_one_type_name, _alternatives(annotation)))
+
+
+def _one_type_name(part: Any) -> str:
+    if get_origin(part) is Literal:
+        return " or ".join(map(repr, get_args(part)))
+    if _model_in(part) is not None:
+        return _TYPE_NAMES["dict"]
+    name = getattr(get_origin(part) or part, "__name__", str(part))
+    return _TYPE_NAMES.get(name, name)

@@ -23,15 +23,15 @@ DEFAULT_EVALUATION_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class ExecutionPlan:
-    """One attempt's plan. Times in seconds; `agent_timeout_s` None means no limit."""
+    """One attempt's plan. Limits in seconds; None means no limit."""
 
     environment_id: str
     environment: EnvironmentSpec
     evaluation_mode: str
     keep_environment: bool
-    open_timeout_s: float
+    open_timeout_s: float | None
     agent_timeout_s: float | None
-    evaluation_timeout_s: float
+    evaluation_timeout_s: float | None
     benchmark_plan: Mapping[str, Any] = field(default_factory=dict)
     recipes: tuple[str, ...] = ()
 
@@ -88,21 +88,28 @@ class Planner:
 
     def _plain(self, task: TaskSpec) -> ExecutionPlan:
         execution = self._request.execution
-        explicit = execution.attempt_timeout_s
-        evaluation = execution.evaluation_timeout_s or task.evaluation_timeout_s
         return ExecutionPlan(
             environment_id=self._components.environment.id,
             environment=self._components.environment.adapt(task.environment),
             evaluation_mode=self._evaluation_mode(task),
             keep_environment=execution.keep_environment,
-            open_timeout_s=execution.open_timeout_s,
-            agent_timeout_s=explicit if explicit is not None else task.agent_timeout_s,
-            evaluation_timeout_s=evaluation or DEFAULT_EVALUATION_TIMEOUT_S,
+            open_timeout_s=_limit(execution.open_timeout_s),
+            agent_timeout_s=_limit(execution.attempt_timeout_s, task.agent_timeout_s),
+            evaluation_timeout_s=_limit(
+                execution.evaluation_timeout_s,
+                task.evaluation_timeout_s,
+                DEFAULT_EVALUATION_TIMEOUT_S,
+            ),
         )
 
     def _evaluation_mode(self, task: TaskSpec) -> str:
         explicit = self._request.execution.evaluation_mode
         return explicit or task.evaluation_mode or self._components.evaluation_mode
+
+
+def _limit(*wanted: float | None) -> float | None:
+    """The first limit that is given; 0 is off."""
+    return next((limit for limit in wanted if limit is not None), None) or None
 
 
 def _applied(recipe: Recipe, plan: ExecutionPlan) -> ExecutionPlan:

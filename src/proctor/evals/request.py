@@ -11,6 +11,14 @@ from proctor.kernel.ids import run_id_problem
 EvaluationMode = Literal["reuse", "none", "fresh"]
 
 
+Whole = Annotated[int, Field(strict=True)]
+"""A whole number as such: neither true nor the text "3"."""
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Switch = Annotated[bool, Field(strict=True)]
+Seconds = Annotated[Number, Field(ge=0)]
+"""A limit in seconds; 0 is off."""
+
+
 class Strict(BaseModel):
     """Unknown keys are refused; values never change."""
 
@@ -52,10 +60,7 @@ class AttemptsRequest(Strict):
     """k attempts under a strategy: `avg` completes all, `pass` stops at the first success."""
 
     strategy: str = "avg"
-    k: int = Field(default=1, ge=1, le=100_000)
-
-
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    k: Whole = Field(default=1, ge=1, le=100_000)
 
 
 class BudgetRequest(Strict):
@@ -63,19 +68,20 @@ class BudgetRequest(Strict):
     `tokens` need a longest answer (`-p model.max_tokens`). `wall_s` counts one execution."""
 
     usd: Annotated[Decimal, Field(gt=0, allow_inf_nan=False)] | None = None
-    tokens: Annotated[int, Field(gt=0)] | None = None
+    tokens: Annotated[Whole, Field(gt=0)] | None = None
     wall_s: Seconds | None = None
 
 
 class ExecutionRequest(Strict):
-    """How each attempt runs. Times in seconds; None = the task's own limit, else none."""
+    """How each attempt runs. Limits in seconds: 0 = off, None = the task's own limit, else none
+    (evaluation: else 600)."""
 
     attempts: AttemptsRequest = AttemptsRequest()
-    max_retries: int = Field(default=0, ge=0)
+    max_retries: Whole = Field(default=0, ge=0)
     retry_pattern_list: tuple[str, ...] | None = None
-    retry_backoff_s: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    retry_backoff_s: Number = Field(default=1.0, ge=0)
     evaluation_mode: EvaluationMode | None = None
-    keep_environment: bool = False
+    keep_environment: Switch = False
     attempt_timeout_s: Seconds | None = None
     open_timeout_s: Seconds = 600.0
     evaluation_timeout_s: Seconds | None = None
@@ -97,16 +103,16 @@ class SelectionRequest(Strict):
     """Which tasks: globs over ids, then shuffle by seed, then limit."""
 
     tasks: tuple[str, ...] = ()
-    shuffle_seed: int | None = None
-    limit: int | None = Field(default=None, ge=1)
+    shuffle_seed: Whole | None = None
+    limit: Whole | None = Field(default=None, ge=1)
 
 
 class ModelLimitsRequest(Strict):
     """Limits of one model in this process; 0 is off."""
 
-    concurrency: int = Field(default=0, ge=0)
-    rpm: int = Field(default=0, ge=0)
-    tpm: int = Field(default=0, ge=0)
+    concurrency: Whole = Field(default=0, ge=0)
+    rpm: Whole = Field(default=0, ge=0)
+    tpm: Whole = Field(default=0, ge=0)
 
 
 class RuntimeRequest(Strict):
@@ -118,14 +124,12 @@ class RuntimeRequest(Strict):
 
     results_dir: str = "results"
     run_id: str | None = None
-    task_concurrency: int = Field(default=8, ge=1)
+    task_concurrency: Whole = Field(default=8, ge=1)
     timeout_s: Seconds | None = None
-    cleanup_grace_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
+    cleanup_grace_s: Number = Field(default=30.0, ge=0)
     recipe_dirs: tuple[str, ...] = ()
-    provider_limits: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
-    env_open_qps: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
-        default_factory=dict
-    )
+    provider_limits: dict[str, Annotated[Whole, Field(ge=0)]] = Field(default_factory=dict)
+    env_open_qps: dict[str, Annotated[Number, Field(ge=0)]] = Field(default_factory=dict)
     model_limits: dict[str, ModelLimitsRequest] = Field(default_factory=dict)
     budget: BudgetRequest | None = None
     """Of the whole launch; each request may have its own in `execution`."""

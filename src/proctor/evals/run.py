@@ -106,7 +106,7 @@ class RequestRun:
             raise BudgetExhausted(f"the budget is spent: ${budget.spent.usd:f}, "
                                   f"{budget.spent.tokens} tokens")  # fmt: skip
         wanted = self.request.execution.budget
-        if wanted is not None and wanted.wall_s is not None:
+        if wanted is not None and wanted.wall_s:
             spent_s = self.clock.monotonic() - self.started
             if spent_s >= wanted.wall_s:
                 raise BudgetExhausted(f"the budget of {wanted.wall_s:g} s wall time is spent")

@@ -58,7 +58,7 @@ class Orchestrator:
         stopped = loop.create_task(stop.wait())
         try:
             await asyncio.wait(
-                (work, stopped), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+                (work, stopped), timeout=timeout_s or None, return_when=asyncio.FIRST_COMPLETED
             )
             if work.done():
                 work.result()

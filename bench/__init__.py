@@ -1,0 +1,1 @@
+"""What proctor costs, measured; see docs/performance.md."""
