@@ -73,6 +73,15 @@ def run(
     timeout: Annotated[float | None, typer.Option(help="Seconds for the whole run.")] = None,
     results: Annotated[str | None, typer.Option(help="Where runs are kept.")] = None,
     run_id: Annotated[str | None, typer.Option(help="Must not exist yet.")] = None,
+    reuse: Annotated[
+        bool, typer.Option("--reuse", help="Take over usable records of the newest such run.")
+    ] = False,
+    reuse_from: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Take over usable records of that run.")
+    ] = None,
+    reuse_anyway: Annotated[
+        bool, typer.Option("--reuse-anyway", help="… also where the inputs changed; recorded.")
+    ] = False,
     progress: ProgressFlag = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -84,20 +93,65 @@ def run(
     given = dict(locals())
     from proctor.cli import run as command
 
-    for name in ("request", "parameter", "progress", "as_json"):
+    for name in ("request", "parameter", "reuse", "reuse_from", "reuse_anyway", "progress",
+                 "as_json"):  # fmt: skip
         given.pop(name)
-    _exit(command.run(request, given, parameter or [], progress, as_json))
+    earlier = (reuse, reuse_from, reuse_anyway)
+    _exit(command.run(request, given, parameter or [], earlier, progress, as_json))
+
+
+@app.command()
+def launch(
+    file: Annotated[str, typer.Argument(metavar="LAUNCH.yaml", help="A launch file.")],
+    only: Annotated[
+        Files, typer.Option(metavar="NAME", help="Only this request; may be repeated.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the resolved plan and run nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Allow more than 1,000 requests.")] = False,
+    progress: ProgressFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run several named requests through one pool.
+
+    Example: proctor launch nightly.yaml --only fix-codex
+    """
+    from proctor.cli import launch as command
+
+    _exit(command.launch(file, only or [], dry_run, yes, progress, as_json))
+
+
+@app.command()
+def rescore(
+    run_dir: Annotated[str, typer.Argument(help="A run directory.")],
+    parameter: Annotated[
+        Files, typer.Option("-p", metavar="KEY=VALUE", help="An option; may be repeated.")
+    ] = None,
+    progress: ProgressFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Grade a run's stored answers and artifacts again, into a new run beside it.
+
+    Example: proctor rescore results/table/command/none/20260131-181114
+    -p benchmark.scorer=includes
+    """
+    from proctor.cli import run as command
+
+    _exit(command.rescore(run_dir, parameter or [], progress, as_json))
 
 
 @app.command()
 def resume(
-    run_dir: Annotated[str, typer.Argument(help="A run directory.")],
+    run_dir: Annotated[
+        str, typer.Argument(metavar="RUN_DIR|LAUNCH.json", help="A run directory or a launch.")
+    ],
     concurrency: Annotated[int | None, typer.Option(help="Active tasks.")] = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds for this execution.")] = None,
     progress: ProgressFlag = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Continue a run in place: only what has no valid record runs.
+    """Continue a run or a launch in place: only what has no valid record runs.
 
     Example: proctor resume results/table/command/none/20260131-181114
     """

@@ -37,7 +37,7 @@ def _run(harness: str, results: str, progress: str | None, as_json: bool) -> Run
         },
         "",
     )
-    report = with_progress(progress, as_json, lambda **kw: api.run(request, **kw))
+    [report] = with_progress(progress, as_json, lambda **kw: [api.run(request, **kw)])
     for line in [*report_lines(report), ""]:
         say(line, error=as_json)
     return report

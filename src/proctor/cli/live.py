@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 REFRESH_S = 0.25
 PLAIN_EVERY_S = 5.0
+ROWS = 8
+"""Requests shown at once."""
+ISSUES = 5
 
 
 def make_renderer(mode: str, progress: Progress) -> threading.Thread:
@@ -36,20 +39,32 @@ def restore_terminal() -> None:
         sys.stderr.flush()
 
 
-def _view(progress: Progress) -> RunView | None:
-    """The view once there is one; None when the run ended before."""
-    progress.changed.wait()
-    return progress.view
-
-
 def _plain(progress: Progress) -> None:
-    view = _view(progress)
-    if view is None:
-        return
-    say(f"{view.name}: {view.tasks} tasks × {view.k}, {view.run_dir}", error=True)
-    while not progress.finished.wait(PLAIN_EVERY_S):
-        say(plain_line(view, time.monotonic()), error=True)
-    say(plain_line(view, time.monotonic()), error=True)
+    """A line when a request starts, one now and then, one when it ends."""
+    announced = ended = 0
+    while True:
+        over = progress.finished.is_set()
+        for view in progress.views[announced:]:
+            announced += 1
+            _announce(view)
+        now = time.monotonic()
+        for view in progress.views[ended:announced]:
+            if view.status == "running" and not over:
+                say(f"{view.name}: {plain_line(view, now)}", error=True)
+        while ended < announced and (over or progress.views[ended].status != "running"):
+            view = progress.views[ended]
+            say(f"{view.name}: {view.status}: {plain_line(view, now)}", error=True)
+            ended += 1
+        if over:
+            return
+        progress.changed.clear()
+        progress.changed.wait(PLAIN_EVERY_S)
+
+
+def _announce(view: RunView) -> None:
+    say(f"{view.name}: {view.tasks} tasks × {view.k} → {view.run_dir}", error=True)
+    for note in view.notes:
+        say(f"  {note}", error=True)
 
 
 def plain_line(view: RunView, now: float) -> str:
@@ -72,36 +87,64 @@ def plain_line(view: RunView, now: float) -> str:
         parts.append(usage_text(view.usage))
     if (eta := view.eta_s(now)) is not None and view.done < view.tasks:
         parts.append(f"{duration(eta)} left")
-    return "  " + ", ".join(parts)
+    return ", ".join(parts)
 
 
 def _live(progress: Progress) -> None:
-    view = _view(progress)
-    if view is None:
+    progress.changed.wait()
+    if not progress.views:
         return
     from rich.console import Console
     from rich.live import Live
 
     console = Console(stderr=True)
-    with Live(_display(view), console=console, auto_refresh=False, transient=True) as live:
+    announced = 0
+    with Live(console=console, auto_refresh=False, transient=True) as live:
         while not progress.finished.wait(REFRESH_S):
-            live.update(_display(view), refresh=True)
+            for view in progress.views[announced:]:
+                announced += 1
+                for note in view.notes:
+                    live.console.print(printable(note), style="yellow", highlight=False)
+            live.update(_display(progress), refresh=True)
 
 
-def _display(view: RunView) -> "RenderableType":
+def _display(progress: Progress) -> "RenderableType":
+    """A row a request that runs, a line for those that wait or are done, the last issues."""
+    from rich.console import Group
+    from rich.text import Text
+
+    now = time.monotonic()
+    running = [view for view in progress.views if view.status == "running"]
+    lines: list[RenderableType] = [_row(view, now) for view in running[:ROWS]]
+    rest = _rest(progress, len(running))
+    if rest:
+        lines.append(Text(rest, style="dim"))
+    issues = [issue for view in running for issue in list(view.recent)]
+    lines += [Text("  " + printable(issue), style="yellow") for issue in issues[-ISSUES:]]
+    return Group(*lines)
+
+
+def _rest(progress: Progress, running: int) -> str:
+    ended = len(progress.views) - running
+    parts = [f"{ended} requests ended"] if ended else []
+    if running > ROWS:
+        parts.append(f"{running - ROWS} more running")
+    if (waiting := len(progress.planned) - len(progress.views)) > 0:
+        parts.append(f"{waiting} waiting")
+    return "  " + ", ".join(parts) if parts else ""
+
+
+def _row(view: RunView, now: float) -> "RenderableType":
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
 
-    now = time.monotonic()
-    head = Text(printable(view.name), style="bold")
     bar = Table.grid(padding=(0, 1))
     bar.add_row(
-        ProgressBar(total=view.tasks, completed=view.done, width=40),
+        Text(printable(view.name), style="bold"),
+        ProgressBar(total=view.tasks, completed=view.done, width=30),
         f"{view.done}/{view.tasks}",
         f"elapsed {duration(now - view.started)}",
     )
-    lines: list[RenderableType] = [head, bar, Text(plain_line(view, now))]
-    lines += [Text("  " + printable(issue), style="yellow") for issue in list(view.recent)]
-    return Group(*lines)
+    return Group(bar, Text("  " + plain_line(view, now)))

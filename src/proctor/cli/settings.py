@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from proctor.evals import registry
 from proctor.evals.components import split_model
+from proctor.evals.opening import stored_request
 from proctor.evals.options import assign, nearest, parse_option, validate
 from proctor.evals.request import (
     ExecutionRequest,
@@ -74,6 +75,24 @@ def build_request(
     if "benchmark" not in merged:
         raise UsageError("no benchmark", hint="give --benchmark ID, or a request file")
     return validate(RunRequest, merged, "")
+
+
+def changed_options(run_dir: str, assignments: Sequence[str]) -> dict[str, Any]:
+    """`-p` assignments over the request of a stored run, as changes to it."""
+    request = stored_request(run_dir).model_dump(mode="json", exclude_none=True)
+    changes: dict[str, Any] = {}
+    for assignment in assignments:
+        before = {name: dict(v) if isinstance(v, dict) else v for name, v in request.items()}
+        _assign(before, assignment)
+        key = assignment.partition("=")[0]
+        assign(changes, key, _at(before, key))
+    return changes
+
+
+def _at(value: Any, key: str) -> Any:
+    for part in key.split("."):
+        value = value[part]
+    return value
 
 
 def _project_file() -> dict[str, Any]:

@@ -1,12 +1,15 @@
 """`proctor validate`: check a file or folder without running anything."""
 
 import os
+from typing import Any
 
 from proctor.cli.output import emit, say
-from proctor.evals import prepare
+from proctor.evals.launches.spec import LaunchSpec, resolve
 from proctor.evals.options import validate as checked
+from proctor.evals.preflight import preflight
 from proctor.evals.request import RunRequest
 from proctor.evals.request_file import read_yaml
+from proctor.evals.selection import load_and_select
 from proctor.kernel.errors import OptionError, ProctorError
 
 
@@ -48,7 +51,23 @@ def _task_folders(path: str) -> tuple[int, list[str]]:
 
 def _request(path: str) -> tuple[int, list[str]]:
     try:
-        request = checked(RunRequest, read_yaml(path), "")
-        return len(prepare.check(request).tasks), []
+        data = read_yaml(path)
+        if "requests" in data:
+            return _launch(data)
+        request = checked(RunRequest, data, "")
+        components = preflight(request).components
+        return len(load_and_select(components, request.selection)), []
     except ProctorError as error:
         return 0, [error.message + (f"\n  hint: {error.hint}" if error.hint else "")]
+
+
+def _launch(data: dict[str, Any]) -> tuple[int, list[str]]:
+    """A launch file: every request is checked, and all problems are told."""
+    tasks, problems = 0, []
+    for request in resolve(checked(LaunchSpec, data, "")).requests:
+        try:
+            components = preflight(request).components
+            tasks += len(load_and_select(components, request.selection))
+        except ProctorError as error:
+            problems.append(f"{request.name}: {error.message}")
+    return tasks, problems
