@@ -19,7 +19,7 @@ LONGEST_LINES = 40
 EXPECTED = {
     "agent_function.py": ("correct", 2 / 3),
     "benchmark_word_count.py": ("correct", 1.0),
-    "benchmark_word_count.py": ("correct", 1.0),
+    "environment_reproducible.py": ("correct", 1.0),
     "harness_shell_agent.py": ("correct", 2 / 3),
     "run_from_python.py": None,
 }
