@@ -24,7 +24,7 @@ from proctor.environments.rooted import RootedFiles, gone
 from proctor.kernel.errors import EnvironmentFault
 
 _INLINE_BYTES = 262_144
-_INLINE_ENTRIES = 40  # removing a folder can take a millisecond; the loop must not stall
+_INLINE_ENTRIES = 64  # removing a folder can take a millisecond; the loop must not stall
 _LONG_SCRIPT = 100_000  # one argument holds at most 128 KiB
 _STOP_WAIT_S = 5.0
 _REMOVAL_TIMEOUT_S = 60.0
