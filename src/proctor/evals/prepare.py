@@ -1,6 +1,8 @@
 """Preparing a request: components, tasks, its directory, and what an earlier execution left."""
 
 import os
+import shutil
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,8 +28,8 @@ from proctor.evals.selection import load_and_select
 from proctor.evals.tasks import TaskState
 from proctor.evals.threads import TrackedThreads
 from proctor.kernel.clock import Clock
-from proctor.kernel.errors import RunDirectoryError, RunIsLive, UsageError
-from proctor.kernel.redact import REDACTED, Redactor, secret_values
+from proctor.kernel.errors import RunDirectoryError, RunIsLive, StorageError, UsageError
+from proctor.kernel.redact import REDACTED, Redactor, secret_settings, secret_values
 from proctor.kernel.retry import RetryPolicy
 from proctor.models.contract import Usage
 from proctor.store.exclusive import Claim, Owner
@@ -56,16 +58,31 @@ def check(request: RunRequest) -> Preparation:
 
 
 def start(prepared: Preparation, clock: Clock) -> RequestRun:
-    """A new run in a newly reserved directory. Blocking."""
+    """A new run in a newly reserved directory. Blocking. Raises UsageError, and leaves no
+    directory behind then."""
     request, c = prepared.request, prepared.components
-    now = clock.now()
     space = namespace(c.benchmark.id, c.harness_id, c.model_name)
-    root = reserve(request.runtime.results_dir, space, request.runtime.run_id, now)
+    root = reserve(request.runtime.results_dir, space, request.runtime.run_id, clock.now())
+    try:
+        return _started(prepared, root, clock)
+    except StorageError as error:
+        shutil.rmtree(root, ignore_errors=True)  # made a moment ago, and nothing ran in it
+        raise UsageError(
+            f"cannot write to the results directory: {error.message}",
+            hint="free space, or choose another with --results DIR",
+        ) from error
+
+
+def _started(prepared: Preparation, root: str, clock: Clock) -> RequestRun:
+    now = clock.now()
     claim = _claim(root, now)
-    run_id = os.path.basename(root)
-    info = first_run_info(request, c, run_id, now)
-    writer = _writer(prepared, root, clock)
-    writer.write_document(writer.layout.run_info, info, "run_info")
+    with ExitStack() as undo:
+        undo.callback(claim.abandon)
+        info = first_run_info(prepared.request, prepared.components, os.path.basename(root), now)
+        writer = _writer(prepared, root, clock)
+        undo.callback(writer.close)
+        writer.write_document(writer.layout.run_info, info, "run_info")
+        undo.pop_all()
     states = [TaskState(task) for task in prepared.tasks]
     return _request_run(prepared, clock, writer, claim, info, states)
 
@@ -139,7 +156,7 @@ def _writer(prepared: Preparation, root: str, clock: Clock) -> RunWriter:
     return RunWriter(
         RunLayout(root),
         prepared.components.attempts,
-        Redactor(secret_values(os.environ)),
+        Redactor(secret_values(os.environ) + secret_settings(prepared.request.model_dump())),
         clock,
         strict=prepared.request.execution.durability == "strict",
     )

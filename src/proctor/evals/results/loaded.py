@@ -3,14 +3,14 @@
 import importlib
 import importlib.util
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
 from proctor.evals.metrics.report import MetricReport
-from proctor.evals.results.layout import RunLayout, attempt_dir_name
+from proctor.evals.results.layout import STATES, RunLayout, attempt_dir_name
 from proctor.evals.results.stored import StoredTask, load_run_info, stored_tasks
 from proctor.kernel.errors import RunDirectoryError, UsageError
 from proctor.store.exclusive import Owner, live_owner, read_owner
@@ -116,9 +116,9 @@ class Run:
         """The metric report of the summary, None while the run has not ended."""
         return None if self.summary is None else MetricReport.from_json(self.summary)
 
-    def tasks(self) -> Iterator[Task]:
-        """Every task that has a directory."""
-        for stored in stored_tasks(self.layout):
+    def tasks(self, states: Iterable[str] = STATES) -> Iterator[Task]:
+        """Every task that has a directory, of the given states in the given order."""
+        for stored in stored_tasks(self.layout, states):
             yield Task(stored.task_id, stored.state, stored.category, stored.path)
 
     def task(self, task_id: str) -> Task:

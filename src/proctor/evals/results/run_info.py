@@ -52,6 +52,7 @@ def first_run_info(
             "environment": _facts(components.environment),
             "model": components.model.settings() if components.model else None,
         },
+        "working_directory": os.getcwd(),
         "versions": {"proctor": proctor.__version__, "python": platform.python_version()},
         "machine": {
             "platform": platform.platform(),

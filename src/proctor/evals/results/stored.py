@@ -1,7 +1,7 @@
 """Reading a run directory: which tasks and attempts it holds. Never changes anything."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,9 +61,10 @@ class StoredTask:
         return record
 
 
-def stored_tasks(layout: RunLayout) -> Iterator[StoredTask]:
-    """Every task directory of a run that has a readable `task.json`, in directory order."""
-    for state in STATES:
+def stored_tasks(layout: RunLayout, states: Iterable[str] = STATES) -> Iterator[StoredTask]:
+    """Every task directory of a run that has a readable `task.json`, state by state, in directory
+    order."""
+    for state in states:
         folder = layout.state(state)
         if not os.path.isdir(folder):
             continue
