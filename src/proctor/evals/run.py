@@ -2,16 +2,19 @@
 
 import asyncio
 import contextlib
-import os
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from proctor.evals.attempt.calls import ended
 from proctor.evals.attempt.job import AttemptJob, Finished, RetryLater
 from proctor.evals.attempt.outcome import run_try
-from proctor.evals.attempt.ownership import finish_shielded
+from proctor.evals.attempt.ownership import CLOSE_LIMIT_S, finish_shielded
 from proctor.evals.attempt.services import AttemptServices
 from proctor.evals.components import Components
+from proctor.evals.contracts.benchmark import Benchmark
 from proctor.evals.contracts.result import RunResult
+from proctor.evals.ending import Ending, log_defect, write_end
 from proctor.evals.metrics.report import build_report
 from proctor.evals.pool import Pool
 from proctor.evals.progress import RunView
@@ -19,17 +22,15 @@ from proctor.evals.report import Counts, RunReport
 from proctor.evals.request import RunRequest
 from proctor.evals.results.layout import RUNNING
 from proctor.evals.results.records import prepared_from
-from proctor.evals.results.run_info import ended
 from proctor.evals.results.stored import StoredTask
-from proctor.evals.results.summary import summary_json, summary_text
 from proctor.evals.results.writer import RunWriter
 from proctor.evals.stopping import Stop
 from proctor.evals.tasks import AttemptSummary, TaskState
 from proctor.kernel.clock import Clock
 from proctor.kernel.errors import StorageError
 from proctor.kernel.issues import Issue
+from proctor.models.contract import Model
 from proctor.store.exclusive import HEARTBEAT_S, Claim
-from proctor.store.files import Sync, write_atomic
 
 STORE_LIMIT_S = 60.0
 """How long an interrupted run waits for a record that is being written."""
@@ -49,20 +50,29 @@ class RequestRun:
     view: RunView
     clock: Clock
     kept_attempts: int = 0
+    over: bool = False
+    """Whether the run's end is decided; attempts that come later are not recorded."""
 
     async def execute(self, stop: Stop) -> RunReport:
         """Run what is pending until it is done, stopped, or cannot be written any more."""
         started = self.clock.monotonic()
-        self.writer.log("run.started", tasks=len(self.tasks), kept_attempts=self.kept_attempts)
         beat = asyncio.get_running_loop().create_task(self._beat())
         try:
-            event, error = await self._run_pool(stop)
+            ending = await self._until_ended(stop)
         finally:
+            self.over = True
             beat.cancel()
-        return await self._finalise(event, error, stop, started)
+        report = await self.writer.in_thread(self._conclude, ending, stop.signal, started)
+        if ending.raised is not None:
+            raise ending.raised
+        done: RunReport = report
+        return done
 
-    async def _run_pool(self, stop: Stop) -> tuple[str, str | None]:
-        """How the run ended, as an event of the run's state machine, and the error if any."""
+    async def _until_ended(self, stop: Stop) -> Ending:
+        try:
+            self.writer.log("run.started", tasks=len(self.tasks), kept_attempts=self.kept_attempts)
+        except StorageError as error:
+            return Ending.of(error)
         pool = Pool(self.request.runtime.task_concurrency, self._execute, self.clock)
         loop = asyncio.get_running_loop()
         work = loop.create_task(pool.run(self._pending()))
@@ -81,24 +91,25 @@ class RequestRun:
                 work.cancel()
         return self._ending(work)
 
-    async def _cut_off(self, work: asyncio.Task[None], stop: Stop) -> tuple[str, str | None]:
+    async def _cut_off(self, work: asyncio.Task[None], stop: Stop) -> Ending:
+        """Cancel the work; wait up to the grace for its tasks and for its threads."""
+        threads, grace_s = self.services.calls.threads, self.request.runtime.cleanup_grace_s
+        loop = asyncio.get_running_loop()
+        end, blocking = loop.time() + grace_s, threads.working
         work.cancel()
-        grace = self.request.runtime.cleanup_grace_s
-        await finish_shielded(work, grace)
+        await finish_shielded(work, grace_s)
+        await threads.settled(blocking, end - loop.time())
         if work.done() and not work.cancelled() and work.exception() is not None:
             return self._ending(work)
         if stop.requested:
-            return "interrupt", None
-        return "deadline", f"the run reached its limit of {self.request.runtime.timeout_s:g} s"
+            return Ending("interrupt")
+        limit_s = self.request.runtime.timeout_s
+        return Ending("deadline", f"the run reached its limit of {limit_s:g} s")
 
-    @staticmethod
-    def _ending(work: asyncio.Task[None]) -> tuple[str, str | None]:
+    def _ending(self, work: asyncio.Task[None]) -> Ending:
         error = work.exception()
-        if error is None:
-            return "finish", None
-        if isinstance(error, StorageError):
-            return "fail", f"{error.message}" + (f" ({error.hint})" if error.hint else "")
-        raise error
+        log_defect(self.writer, error)
+        return Ending.of(error)
 
     def _pending(self) -> list[TaskState]:
         c = self.components
@@ -111,9 +122,10 @@ class RequestRun:
         try:
             while True:
                 job = task.job = task.job or await self._new_job(task)
-                if job.waiting_since:
+                if job.waiting_since is not None:
+                    self.view.waiting -= 1
                     job.waiting_s += self.clock.monotonic() - job.waiting_since
-                    job.waiting_since = 0.0
+                    job.waiting_since = None
                 outcome = await run_try(self.services, job)
                 if isinstance(outcome, RetryLater):
                     return await self._retry(job, outcome)
@@ -144,32 +156,45 @@ class RequestRun:
         job.retries += 1
         job.waiting_since = self.clock.monotonic()
         self.view.retries += 1
+        self.view.waiting += 1
         self.view.saw(job.task.id, job.index, (outcome.issue,))
         return outcome.delay_s
 
     async def _finish_attempt(self, task: TaskState, job: AttemptJob, outcome: Finished) -> bool:
         """Make the record durable; whether that was the task's last attempt."""
-        c = self.components
-        task.done[job.index] = AttemptSummary(outcome.observations, outcome.severity)
+        c, index = self.components, job.index
+        task.done[index] = AttemptSummary(outcome.observations, outcome.severity)
         complete = task.is_complete(c.strategy, c.attempts, self.services.contract.primary)
         final = task.final_state if complete else None
         try:
-            await self._uninterrupted(self.writer.store_result(job.task, outcome.record, final))
-        except StorageError:
-            del task.done[job.index]
+            stored = self.writer.store_result(job.task, outcome.record, final)
+            cancelled = await self._uninterrupted(stored)
+        except (StorageError, asyncio.CancelledError):
+            if not self.writer.has_result(job.task, index, final):
+                del task.done[index]
             raise
         task.job = None
         self._count(job, outcome, final)
-        return complete
-
-    async def _uninterrupted(self, writing: Any) -> None:
-        """Let a write finish even when the attempt is cancelled meanwhile."""
-        task = asyncio.ensure_future(writing)
-        cancelled = await finish_shielded(task, STORE_LIMIT_S)
-        if task.done():
-            task.result()
         if cancelled:
             raise asyncio.CancelledError
+        return complete
+
+    async def _uninterrupted(self, writing: Coroutine[Any, Any, None]) -> bool:
+        """Let a write finish even when the attempt is cancelled meanwhile; whether it was."""
+        if self.over:  # the run's state is decided: whoever comes now changes nothing any more
+            writing.close()
+            raise asyncio.CancelledError
+        task = asyncio.ensure_future(writing)
+        cancelled = False
+        try:
+            await ended(task, None)
+        except asyncio.CancelledError:
+            cancelled = True
+            await finish_shielded(task, STORE_LIMIT_S)
+        if not task.done():
+            raise asyncio.CancelledError
+        task.result()
+        return cancelled
 
     def _count(self, job: AttemptJob, outcome: Finished, final: str | None) -> None:
         view = self.view
@@ -189,21 +214,8 @@ class RequestRun:
             with contextlib.suppress(StorageError):  # the next record will say so, and stop us
                 await self.writer.in_thread(self.claim.beat, self.clock.now())
 
-    async def _finalise(
-        self, event: str, error: str | None, stop: Stop, started: float
-    ) -> RunReport:
-        self.info = ended(self.info, event, self.clock.now(), error)
-        report: RunReport = await self.writer.in_thread(self._report, error, stop.signal, started)
-        try:
-            await self.writer.in_thread(self._write_end, report)
-        except StorageError as failure:
-            if error is None:
-                raise
-            self.view.saw("run", 0, ())
-            self.view.recent.append(failure.message)
-        return report
-
-    def _report(self, error: str | None, signum: int | None, started: float) -> RunReport:
+    def _conclude(self, ending: Ending, signum: int | None, started: float) -> RunReport:
+        """The report, and what is written about the end. Blocking."""
         c = self.components
         contract, plan = self.services.contract, c.attempts
         metrics = build_report(
@@ -212,18 +224,19 @@ class RequestRun:
             (t.observations(c.strategy, plan, contract.primary) for t in self.tasks),
             truncates=c.strategy.truncates,
         )
-        return RunReport(
+        report = RunReport(
             name=self.view.name,
             run_dir=self.writer.layout.root,
-            status=self.info["status"],
+            status=str(self.info["status"]),
             counts=self._counts(contract.primary),
             metrics=metrics,
             usage=self.view.usage,
             wall_s=self.clock.monotonic() - started,
-            error=error,
             issue_codes=dict(self.view.issue_codes),
             signal=signum,
+            abandoned_threads=self.services.calls.threads.abandoned,
         )
+        return write_end(self.writer, self.info, ending, report, self.clock)
 
     def _counts(self, primary: str) -> Counts:
         c = self.components
@@ -234,30 +247,31 @@ class RequestRun:
                 states[task.final_state] += 1
             elif task.done or task.job is not None or task.evaluate_only:
                 interrupted += 1
-        attempts = sum(len(task.done) for task in self.tasks)
         return Counts(
             tasks=len(self.tasks),
             interrupted=interrupted,
-            attempts=attempts,
+            attempts=sum(len(task.done) for task in self.tasks),
             reused_attempts=self.kept_attempts,
             **states,
         )
 
-    def _write_end(self, report: RunReport) -> None:
-        layout = self.writer.layout
-        with contextlib.suppress(OSError):  # tasks are still in it, or it was never made
-            os.rmdir(layout.state(RUNNING))
-        self.writer.write_document(layout.summary, summary_json(report, self.info), "summary")
-        text = summary_text(report, self.info).encode("utf-8")
-        write_atomic(layout.summary_text, text, "summary_text", Sync.NONE)
-        self.writer.write_document(layout.run_info, self.info, "run_info")
-        self.writer.log("run.finished", status=report.status, error=report.error)
-
     async def close(self) -> None:
-        """Give the directory up and close the logs. Idempotent."""
+        """Close the components and the logs, then give the directory up. Idempotent.
+
+        A component that cannot be closed is noted; it never hides how the run ended.
+        """
         try:
-            if self.components.model is not None:
-                await self.components.model.close()
+            for component in (self.components.benchmark, self.components.model):
+                if component is not None:
+                    await self._close(component)
         finally:
-            self.claim.release(self.clock.now())
             self.writer.close()
+            self.claim.release(self.clock.now())
+
+    async def _close(self, component: Benchmark | Model) -> None:
+        what = f"closing {component.id}"
+        try:
+            await self.services.calls.plugin(what, component.close, limit_s=CLOSE_LIMIT_S)
+        except Exception as error:  # noqa: BLE001 - a plug-in may raise anything
+            with contextlib.suppress(StorageError):  # it is a note, no evidence
+                self.writer.log("run.cleanup_failed", what=what, message=str(error))
