@@ -28,9 +28,9 @@ DOUBLE = Problem(
 class Grader:
     """`grader(answer, …)` gives the Evaluations, graded side by side."""
 
-    def __init__(self, environment=None, **options):
+    def __init__(self, environment=None, time_limit_s=1, **options):
         self.environment = environment or LocalEnvironment()
-        self.benchmark = HumanEval(HumanEvalOptions(time_limit_s=1, **options))
+        self.benchmark = HumanEval(HumanEvalOptions(time_limit_s=time_limit_s, **options))
 
     async def one(self, problem, answer, gate):
         task = self.benchmark._task(problem)
