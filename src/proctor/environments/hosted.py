@@ -74,6 +74,7 @@ class HostedSession(EnvironmentSession):
         self._kills = 0
         self._made = False
         self._closed = False
+        self._closing = asyncio.Lock()
         self._copies: dict[TreeCopy, asyncio.Future[None]] = {}
 
     @abstractmethod
@@ -148,11 +149,16 @@ class HostedSession(EnvironmentSession):
         self._closed = True
         if not self._made:
             return
-        await self._stop_copies()
-        try:
-            await self.kill_processes()
-        finally:
-            await self._remove_root()
+        async with self._closing:
+            if self._is_left():
+                await self._stop_copies()
+                try:
+                    await self.kill_processes()
+                finally:
+                    await self._remove_root()
+
+    def _is_left(self) -> bool:
+        return self._made
 
     async def _remove_root(self) -> None:
         try:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from pathlib import Path
 
 import pytest
@@ -542,10 +543,12 @@ def test_a_bubblewrap_that_cannot_run_says_why(monkeypatch, tmp_path):
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     (message,) = BubblewrapEnvironment().requirements()
     assert "No permissions to create new namespace" in message
     assert "user.max_user_namespaces" in message
-    assert [n for n in os.listdir(tempfile.gettempdir()) if n.startswith("proctor-probe-")] == []
+    assert os.listdir(tmp_path / "tmp") == []
 
 
 async def _owner_of_a_new_file(session):
@@ -556,7 +559,9 @@ async def _owner_of_a_new_file(session):
 def test_without_root_it_works_the_same(need):
     if os.geteuid() != 0:
         return  # then all of this file shows it
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # other threads: the child uses none
+        child = os.fork()
     if child == 0:
         status = 1
         try:
