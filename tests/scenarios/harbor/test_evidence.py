@@ -39,8 +39,8 @@ def test_commands_then_artifacts(tmp_path):
         tmp_path / "t",
         "true\n",
         '[[verifier.collect]]\ncommand = "echo made > made.txt"\n',
-        artifacts='["made.txt", { source = "out", destination = "deep/result", '
-        'exclude = ["*.tmp", "cache/"] }]',
+        artifacts='["made.txt", "/logs/artifacts", "/app/given.txt", '
+        '{ source = "out", destination = "deep/result", exclude = ["*.tmp", "cache/"] }]',
     )
     agent = (
         "mkdir -p out/cache; echo a > out/a.txt; echo b > out/b.tmp; echo c > out/cache/c;"
@@ -51,7 +51,8 @@ def test_commands_then_artifacts(tmp_path):
     assert kept(tmp_path / "kept") == {
         "collected/made.txt": "made\n",
         "collected/deep/result/a.txt": "a\n",
-        "collected/artifacts/note.txt": "log\n",
+        "collected/logs/artifacts/note.txt": "log\n",
+        "collected/app/given.txt": "given\n",
     }
     assert not (tmp_path / "kept/collected/deep/result/cache").exists()
 
