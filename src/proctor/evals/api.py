@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from proctor.evals import prepare
@@ -13,7 +13,9 @@ from proctor.evals.request import RunRequest
 from proctor.evals.results.loaded import Run
 from proctor.evals.run import RequestRun
 from proctor.evals.stopping import Stop, on_signals
+from proctor.evals.threads import TrackedThreads
 from proctor.kernel.clock import Clock, SystemClock
+from proctor.kernel.errors import Stopped
 
 T = TypeVar("T")
 
@@ -35,12 +37,12 @@ async def arun(
     """Run a request in a new directory and return its report.
 
     `stop.request()` from anywhere asks for an orderly stop; cancelling this coroutine does the
-    same. Raises UsageError when the request cannot run; nothing has run then.
+    same. Raises UsageError when the request cannot run, Stopped when the stop came before its
+    directory was made; nothing has run then.
     """
-    clock = clock or SystemClock()
-    prepared = await asyncio.to_thread(prepare.check, _checked(request))
-    started = await asyncio.to_thread(prepare.start, prepared, clock)
-    return await _execute(started, progress, stop or Stop())
+    clock, stop = clock or SystemClock(), stop or Stop()
+    prepared = await _unless_stopped(stop, prepare.check, _checked(request))
+    return await _carried_out(stop, progress, prepare.start, prepared, clock)
 
 
 async def aresume(
@@ -54,18 +56,51 @@ async def aresume(
     """Continue a run in place: only what has no valid record runs.
 
     `changes` are run knobs (fields of `runtime`) that may differ from the first execution.
-    Raises RunDirectoryError or RunIsLive.
+    Raises RunDirectoryError, RunIsLive, or Stopped.
     """
-    clock = clock or SystemClock()
+    clock, stop = clock or SystemClock(), stop or Stop()
     place = os.fspath(run_dir)
     request = await asyncio.to_thread(prepare.stored_request, place)
     if changes:
         knobs = {**request.runtime.model_dump(), **changes}
         whole = {**request.model_dump(exclude_none=True), "runtime": knobs}
         request = validate(RunRequest, whole, "request")
-    prepared = await asyncio.to_thread(prepare.check, request)
-    resumed = await asyncio.to_thread(prepare.resume, prepared, place, clock)
-    return await _execute(resumed, progress, stop or Stop())
+    prepared = await _unless_stopped(stop, prepare.check, request)
+    return await _carried_out(stop, progress, prepare.resume, prepared, place, clock)
+
+
+async def _unless_stopped(stop: Stop, function: Callable[..., T], *arguments: Any) -> T:
+    """Blocking preparation that leaves nothing behind: a stop does not wait for it."""
+    loop = asyncio.get_running_loop()
+    work = loop.create_task(TrackedThreads().call("preparing", function, *arguments))
+    stopped = loop.create_task(stop.wait())
+    try:
+        await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise Stopped(signal=stop.signal)
+        return work.result()
+    finally:
+        stopped.cancel()
+        work.cancel()
+
+
+async def _carried_out(
+    stop: Stop, progress: Progress | None, function: Callable[..., RequestRun], *arguments: Any
+) -> RunReport:
+    """Take the run directory and run. A cancellation meanwhile still gives the directory up."""
+    taking = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
+    cancelled = False
+    try:
+        await asyncio.shield(taking)
+    except asyncio.CancelledError:
+        cancelled = True
+        await asyncio.wait((taking,))
+    if cancelled:
+        stop.request()
+    report = await _execute(taking.result(), progress, stop)
+    if cancelled:
+        raise asyncio.CancelledError
+    return report
 
 
 async def _execute(run: RequestRun, progress: Progress | None, stop: Stop) -> RunReport:
@@ -112,16 +147,17 @@ def load(run_dir: str | os.PathLike[str]) -> Run:
 def _blocking(function: Any, subject: Any, options: dict[str, Any]) -> RunReport:
     stop = options.pop("stop", None) or Stop()
     with on_signals(stop, options.pop("before_exit", None)):
-        report: RunReport = run_loop(function(subject, stop=stop, **options))
+        report: RunReport = run_loop(function(subject, stop=stop, **options), stop)
         return report
 
 
-def run_loop(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Like asyncio.run, but code that ignores its cancellation cannot delay the return."""
+def run_loop(coroutine: Coroutine[Any, Any, T], stop: Stop) -> T:
+    """Like asyncio.run, but code that ignores its cancellation cannot delay the return, and a
+    SystemExit of a plug-in stops the run in order before it propagates."""
     loop = asyncio.new_event_loop()
     try:
         asyncio.set_event_loop(loop)
-        return loop.run_until_complete(coroutine)
+        return _to_the_end(loop, loop.create_task(coroutine), stop)
     finally:
         try:
             left = asyncio.all_tasks(loop)
@@ -133,3 +169,15 @@ def run_loop(coroutine: Coroutine[Any, Any, T]) -> T:
         finally:
             asyncio.set_event_loop(None)
             loop.close()
+
+
+def _to_the_end(loop: asyncio.AbstractEventLoop, main: "asyncio.Task[T]", stop: Stop) -> T:
+    """asyncio lets SystemExit and KeyboardInterrupt of any task out of the loop at once; each
+    task that waits for that one does so again."""
+    while True:
+        try:
+            return loop.run_until_complete(main)
+        except (SystemExit, KeyboardInterrupt):
+            stop.request()
+            if main.done():
+                raise

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from proctor.evals.attempt.calls import Calls
 from proctor.evals.attempt.services import AttemptServices
-from proctor.evals.components import Components, build_components
+from proctor.evals.components import Components, build_components, guard
 from proctor.evals.contracts.task import TaskSpec
 from proctor.evals.digests import RequestDigests
 from proctor.evals.metrics.report import attempt_problems
@@ -19,7 +19,7 @@ from proctor.evals.request import RunRequest
 from proctor.evals.results.layout import RunLayout
 from proctor.evals.results.reserve import namespace, reserve
 from proctor.evals.results.restore import restore
-from proctor.evals.results.resume import Examination
+from proctor.evals.results.resume import Examination, examine
 from proctor.evals.results.run_info import first_run_info, resumed
 from proctor.evals.results.stored import load_run_info
 from proctor.evals.results.writer import RunWriter
@@ -43,6 +43,7 @@ class Preparation:
     components: Components
     planner: Planner
     tasks: list[TaskSpec]
+    digests: RequestDigests
 
 
 def check(request: RunRequest) -> Preparation:
@@ -54,7 +55,8 @@ def check(request: RunRequest) -> Preparation:
         raise UsageError("; ".join(problems))
     planner = Planner(request, components)
     tasks = load_and_select(components, request.selection)
-    return Preparation(request, components, planner, tasks)
+    digests: RequestDigests = guard("what identifies the components", RequestDigests.of, components)
+    return Preparation(request, components, planner, tasks, digests)
 
 
 def start(prepared: Preparation, clock: Clock) -> RequestRun:
@@ -65,8 +67,10 @@ def start(prepared: Preparation, clock: Clock) -> RequestRun:
     root = reserve(request.runtime.results_dir, space, request.runtime.run_id, clock.now())
     try:
         return _started(prepared, root, clock)
-    except StorageError as error:
+    except Exception as error:
         shutil.rmtree(root, ignore_errors=True)  # made a moment ago, and nothing ran in it
+        if not isinstance(error, StorageError):
+            raise
         raise UsageError(
             f"cannot write to the results directory: {error.message}",
             hint="free space, or choose another with --results DIR",
@@ -102,28 +106,33 @@ def stored_request(run_dir: str) -> RunRequest:
 
 
 def resume(prepared: Preparation, run_dir: str, clock: Clock) -> RequestRun:
-    """Continue a run in place. Blocking. Raises RunIsLive, RunDirectoryError."""
-    layout = RunLayout(run_dir)
+    """Continue a run in place. Blocking. Raises RunIsLive, RunDirectoryError, StorageError.
+
+    A directory that is refused stays as it was.
+    """
+    layout, c = RunLayout(run_dir), prepared.components
     now = clock.now()
     claim = _claim(layout.root, now)
-    try:
-        info = resumed(load_run_info(layout), now)
-        writer = _writer(prepared, layout.root, clock)
-        writer.write_document(layout.run_info, info, "run_info")
-        digests = RequestDigests.of(prepared.components)
+    with ExitStack() as undo:
+        undo.callback(lambda: claim.release(clock.now()))
+        info = load_run_info(layout)
         rules = Examination(
-            prepared.components.benchmark.metrics(),
-            digests.of_task,
+            c.benchmark.metrics(),
+            prepared.digests.of_task,
             lambda task: _mode(prepared, task) in ("none", "fresh"),
         )
-        c = prepared.components
-        states, usage, counts = restore(writer, prepared.tasks, rules, c.strategy, c.attempts)
-    except BaseException:
-        claim.release(clock.now())
-        raise
-    writer.log("run.resumed", **counts)
-    run = _request_run(prepared, clock, writer, claim, info, states)
-    run.view.usage = usage
+        found = dict(examine(layout, prepared.tasks, rules))
+        writer = _writer(prepared, layout.root, clock)
+        undo.callback(writer.close)
+        info = resumed(info, now)
+        writer.write_document(layout.run_info, info, "run_info")
+        primary = rules.contract.primary
+        kept = restore(writer, prepared.tasks, found, c.strategy, c.attempts, primary)
+        writer.log("run.resumed", **kept.decisions)
+        undo.pop_all()
+    run = _request_run(prepared, clock, writer, claim, info, kept.states)
+    run.view.usage = kept.usage
+    run.view.issue_codes.update(kept.issues)
     return run
 
 
@@ -183,7 +192,7 @@ def _request_run(
         calls=Calls(TrackedThreads()),
         store=writer,
         clock=clock,
-        digests=RequestDigests.of(c),
+        digests=prepared.digests,
         labels={"run": str(info["run_id"]), "run_dir": writer.layout.root},
     )
     name = request.name or f"{c.benchmark.id} · {c.harness_id} · {c.model_name}"

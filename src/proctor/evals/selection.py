@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from proctor.evals.components import Components
+from proctor.evals.components import Components, guard
 from proctor.evals.contracts.benchmark import Benchmark, Selection
 from proctor.evals.contracts.task import TaskSpec
 from proctor.evals.options import nearest
@@ -47,15 +47,9 @@ def task_problems(components: Components, task: TaskSpec) -> list[str]:
 
 
 def _needs(components: Components, task: TaskSpec) -> list[str]:
-    try:
-        return task_problems(components, task)
-    except ProctorError:
-        raise
-    except Exception as error:
-        raise BrokenComponent(
-            f"environment {components.environment.id!r}: problems failed: "
-            f"{type(error).__name__}: {error}"
-        ) from error
+    what = f"asking environment {components.environment.id!r} about task {task.id!r}"
+    found: list[str] = guard(what, task_problems, components, task)
+    return found
 
 
 def _guarded(method: str, call: Any, benchmark_id: str) -> list[TaskSpec]:

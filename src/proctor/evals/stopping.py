@@ -19,19 +19,19 @@ class Stop:
 
     def __init__(self) -> None:
         self.signal: int | None = None
-        self._requested = threading.Event()
+        self._requested = False  # no lock: a second signal may come while the first is handled
         self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     @property
     def requested(self) -> bool:
         """Whether somebody asked."""
-        return self._requested.is_set()
+        return self._requested
 
     def request(self, signum: int | None = None) -> None:
         """Ask for an orderly stop."""
         if not self.requested:
             self.signal = signum
-            self._requested.set()
+            self._requested = True
         for loop, event in list(self._waiters):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)

@@ -37,11 +37,20 @@ class Inference:
         self._job = job
         self._log = log
         self._model: AttemptModel | None = None
+        self._over = False
 
     async def run(
         self, plan: ExecutionPlan, session: EnvironmentSession, prepared: PreparedTask
     ) -> RunResult:
         """Run the agent in its session and collect its artifacts. Raises PhaseFailed."""
+        try:
+            return await self._run(plan, session, prepared)
+        finally:
+            self._over = True
+
+    async def _run(
+        self, plan: ExecutionPlan, session: EnvironmentSession, prepared: PreparedTask
+    ) -> RunResult:
         context = self._context(plan, prepared)
         owned = Ownership()
         try:
@@ -179,6 +188,7 @@ class Inference:
             deadline_s=plan.agent_timeout_s,
             model=self._model,
             artifacts_dir=Path(self._s.store.artifacts_dir(self._job.task, self._job.index)),
+            still_open=lambda: not self._over,
         )
 
 

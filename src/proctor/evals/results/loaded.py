@@ -11,7 +11,8 @@ from typing import Any
 
 from proctor.evals.metrics.report import MetricReport
 from proctor.evals.results.layout import STATES, RunLayout, attempt_dir_name
-from proctor.evals.results.stored import StoredTask, load_run_info, stored_tasks
+from proctor.evals.results.stored import StoredTask, load_run_info, stored_task, stored_tasks
+from proctor.kernel import jsontext
 from proctor.kernel.errors import RunDirectoryError, UsageError
 from proctor.store.exclusive import Owner, live_owner, read_owner
 from proctor.store.files import read_json
@@ -66,9 +67,11 @@ class Task:
 
     @property
     def shared(self) -> Mapping[str, Any]:
-        """`task.json`: category, ground truth, attempt plan."""
-        record = read_json(os.path.join(self.path, "task.json"))
-        return dict(record)
+        """`task.json`: category, ground truth, attempt plan. Empty where a crash has torn it."""
+        try:
+            return dict(read_json(os.path.join(self.path, "task.json")))
+        except (FileNotFoundError, jsontext.JsonError):
+            return {}
 
 
 class Run:
@@ -123,11 +126,10 @@ class Run:
 
     def task(self, task_id: str) -> Task:
         """One task by its exact id. Raises RunDirectoryError."""
-        for state in ("running", "normal", "error", "fatal"):
-            path = self.layout.task(state, task_id)
-            if os.path.exists(os.path.join(path, "task.json")):
-                record = read_json(os.path.join(path, "task.json"))
-                return Task(task_id, state, record.get("category"), path)
+        for state in STATES:
+            stored = stored_task(self.layout.task(state, task_id), state)
+            if stored is not None:
+                return Task(stored.task_id, stored.state, stored.category, stored.path)
         raise RunDirectoryError(f"{self.path} has no task {task_id!r}")
 
     def attempts(self) -> Iterator[Attempt]:

@@ -1,57 +1,65 @@
 """Bringing a run directory back to work: keeping, setting aside, moving task directories."""
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from proctor.evals.contracts.plan import AttemptPlan
 from proctor.evals.contracts.task import TaskSpec
 from proctor.evals.results.layout import RUNNING, attempt_dir_name
-from proctor.evals.results.resume import Decision, Examination, StoredState, examine
-from proctor.evals.results.writer import RunWriter, set_aside
+from proctor.evals.results.resume import Decision, StoredState
+from proctor.evals.results.writer import RunWriter, move_aside, set_aside
 from proctor.evals.strategy import Strategy
 from proctor.evals.tasks import AttemptSummary, TaskState
 from proctor.models.contract import Usage
 
 
+@dataclass(slots=True)
+class Restored:
+    """What an earlier execution left. `decisions` counts attempts by what happens to them,
+    `issues` the codes of the kept attempts' issues."""
+
+    states: list[TaskState] = field(default_factory=list)
+    usage: Usage = Usage()
+    decisions: Counter[str] = field(default_factory=Counter)
+    issues: Counter[str] = field(default_factory=Counter)
+
+
 def restore(
     writer: RunWriter,
     tasks: Sequence[TaskSpec],
-    rules: Examination,
+    found: Mapping[str, StoredState],
     strategy: Strategy,
     plan: AttemptPlan,
-) -> tuple[list[TaskState], Usage, dict[str, int]]:
-    """The task states with what is kept, what the kept attempts used, and how many attempts
-    are kept, graded again and run again. Blocking. Raises RunDirectoryError, StorageError."""
-    found = dict(examine(writer.layout, tasks, rules))
-    usage = Usage()
-    counts = {decision.value: 0 for decision in Decision}
-    states = []
+    primary: str,
+) -> Restored:
+    """Keep what is kept, and put every task's directory where it belongs now. Blocking. Raises
+    StorageError."""
+    restored = Restored(decisions=Counter({decision.value: 0 for decision in Decision}))
     for task in tasks:
         state = TaskState(task)
         stored = found.get(task.id)
         if stored is not None:
-            usage += _keep(state, stored, plan, counts)
-            _arrange(writer, state, stored, strategy, plan, rules.contract.primary)
-        states.append(state)
-    return states, usage, counts
+            _keep(state, stored, plan, restored)
+            _arrange(writer, state, stored, strategy, plan, primary)
+        restored.states.append(state)
+    return restored
 
 
-def _keep(
-    state: TaskState, stored: StoredState, plan: AttemptPlan, counts: dict[str, int]
-) -> Usage:
-    usage = Usage()
+def _keep(state: TaskState, stored: StoredState, plan: AttemptPlan, restored: Restored) -> None:
     again = set()
     for index, attempt in sorted(stored.attempts.items()):
         if index > plan.k:
             continue
-        counts[attempt.decision.value] += 1
+        restored.decisions[attempt.decision.value] += 1
         if attempt.decision is Decision.KEEP:
             state.done[index] = AttemptSummary(attempt.observations, attempt.severity)
-            usage += attempt.usage
+            restored.usage += attempt.usage
+            restored.issues.update(attempt.issues)
         elif attempt.decision is Decision.EVALUATE:
             again.add(index)
     state.evaluate_only = frozenset(again)
-    return usage
 
 
 def _arrange(
@@ -64,12 +72,14 @@ def _arrange(
 ) -> None:
     """Put the task's directory where it belongs now; old records make room first."""
     task_id = state.spec.id
-    if state.is_complete(strategy, plan, primary):
-        if stored.state != state.final_state:
-            writer.move_task(task_id, stored.state, state.final_state)
+    complete = state.is_complete(strategy, plan, primary)
+    place = state.final_state if complete else RUNNING
+    if stored.state != place:
+        writer.move_task(task_id, stored.state, place)
+    if stored.torn:
+        writer.write_task(writer.layout.task(place, task_id), state.spec)
+    if complete:
         return
-    if stored.state != RUNNING:
-        writer.move_task(task_id, stored.state, RUNNING)
     directory = writer.layout.task(RUNNING, task_id)
     for index, attempt in stored.attempts.items():
         source = os.path.join(directory, attempt_dir_name(index))
@@ -83,4 +93,4 @@ def _set_result_aside(writer: RunWriter, task_id: str, index: int, source: str) 
     result = os.path.join(source, "result.json")
     if os.path.exists(result):
         place = writer.next_place(task_id, index)
-        os.rename(result, os.path.join(place, "result.json"))
+        move_aside(result, os.path.join(place, "result.json"))

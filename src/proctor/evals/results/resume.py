@@ -39,15 +39,18 @@ class StoredAttempt:
     observations: Mapping[str, float] = field(default_factory=dict)
     severity: Severity | None = None
     usage: Usage = Usage()
+    issues: tuple[str, ...] = ()
+    """The codes of its issues."""
     changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """What the directory knows of one selected task."""
+    """What the directory knows of one selected task. `torn`: its `task.json` is not readable."""
 
     state: str
     attempts: Mapping[int, StoredAttempt]
+    torn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def examine(
                 index: _examine_attempt(stored, index, rules.contract, now, again=again)
                 for index in stored.attempts()
             }
-            yield stored.task_id, StoredState(stored.state, attempts)
+            yield stored.task_id, StoredState(stored.state, attempts, stored.torn)
 
 
 def _examine_attempt(
@@ -86,15 +89,18 @@ def _examine_attempt(
     again: bool,
 ) -> StoredAttempt:
     record = stored.result(index)
-    if record is None:
-        run = stored.run(index) if again else None
-        if run is None:
-            return StoredAttempt(index, Decision.RUN, "no record")
-        changed = _changed(run["digests"], now)
-        if set(changed) - {"grading"}:
-            return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
-        return StoredAttempt(index, Decision.EVALUATE, "not evaluated yet", changed=changed)
-    return _examine_record(stored, record, contract, now, again=again)
+    run = stored.run(index) if again else None
+    if record is not None:
+        found = _examine_record(stored, record, contract, now, gradable=run is not None)
+    elif run is None:
+        return StoredAttempt(index, Decision.RUN, "no record")
+    elif set(changed := _changed(run["digests"], now)) - {"grading"}:
+        return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
+    else:
+        found = StoredAttempt(index, Decision.EVALUATE, "not evaluated yet", changed=changed)
+    if found.decision is Decision.EVALUATE and run is not None:
+        _check_artifacts(stored, index, run["result"]["artifacts"])
+    return found
 
 
 def _examine_record(
@@ -103,16 +109,16 @@ def _examine_record(
     contract: MetricContract,
     now: Mapping[str, str],
     *,
-    again: bool,
+    gradable: bool,
 ) -> StoredAttempt:
     index = int(record["attempt"])
     changed = _changed(record["digests"], now)
     if set(changed) - {"grading"}:
         return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
-    severity = highest(Issue.from_json(i) for i in record["issues"])
+    issues = [Issue.from_json(i) for i in record["issues"]]
+    severity = highest(issues)
     observations = _observations(record, contract)
     valid = contract.primary in observations and severity is not Severity.FATAL
-    gradable = again and stored.run(index) is not None
     if changed:
         decision = Decision.EVALUATE if gradable else Decision.RUN
         return StoredAttempt(index, decision, "grading changed", changed=changed)
@@ -120,9 +126,16 @@ def _examine_record(
         if gradable:
             return StoredAttempt(index, Decision.EVALUATE, "no valid observation")
         return StoredAttempt(index, Decision.RUN, "no valid observation")
-    _check_artifacts(stored, record)
-    usage = Usage.from_json(record["usage"])
-    return StoredAttempt(index, Decision.KEEP, "valid", observations, severity, usage)
+    _check_artifacts(stored, index, record["artifacts"])
+    return StoredAttempt(
+        index,
+        Decision.KEEP,
+        "valid",
+        observations,
+        severity,
+        Usage.from_json(record["usage"]),
+        tuple(issue.code for issue in issues),
+    )
 
 
 def _changed(old: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
@@ -139,9 +152,11 @@ def _observations(record: Mapping[str, Any], contract: MetricContract) -> dict[s
     return found
 
 
-def _check_artifacts(stored: StoredTask, record: Mapping[str, Any]) -> None:
-    folder = os.path.join(stored.path, attempt_dir_name(int(record["attempt"])), "artifacts")
-    for artifact in record["artifacts"]:
+def _check_artifacts(
+    stored: StoredTask, index: int, artifacts: Sequence[Mapping[str, Any]]
+) -> None:
+    folder = os.path.join(stored.path, attempt_dir_name(index), "artifacts")
+    for artifact in artifacts:
         path = os.path.join(folder, artifact["path"])
         try:
             with open(path, "rb") as file:

@@ -82,8 +82,12 @@ class RunWriter:
         directory = self.layout.task(RUNNING, task.id)
         path = os.path.join(directory, "task.json")
         if _make(directory) or not os.path.exists(path):
-            record = self.redactor.facts(task_record(task, self._attempt_plan))
-            write_json(path, record, "task")
+            self.write_task(directory, task)
+
+    def write_task(self, directory: str, task: TaskSpec) -> None:
+        """Write `task.json`. Blocking."""
+        record = self.redactor.facts(task_record(task, self._attempt_plan))
+        write_json(os.path.join(directory, "task.json"), record, "task")
 
     def _ensure_attempt(self, task: TaskSpec, attempt: int) -> str:
         directory = self.attempt_dir(task, attempt)
@@ -204,11 +208,20 @@ def set_aside(source: str, place: str) -> None:
         return
     try:
         for name in sorted(os.listdir(source)):
-            os.rename(os.path.join(source, name), os.path.join(place, name))
-            fault_point("aside.moved")
+            move_aside(os.path.join(source, name), os.path.join(place, name))
         os.rmdir(source)
     except OSError as error:
         raise storage_error(error, place) from error
+
+
+def move_aside(source: str, target: str) -> None:
+    """Move one file or folder out of the way of what comes anew."""
+    try:
+        fault_point("aside.begin")
+        os.rename(source, target)
+        fault_point("aside.done")
+    except OSError as error:
+        raise storage_error(error, target) from error
 
 
 def _make(directory: str) -> bool:
