@@ -1,49 +1,35 @@
-"""What it costs to start proctor, and how large it is: import, `--help`, installation.
+"""What it costs to start proctor: import, `--help`, `version`, and the time until a task starts.
+
+    python -m bench.start [--repeats 15] [--json FILE]
 
 CPU times (user + system) are medians of fresh processes with warm caches, after a first run that
-is not counted. The installation is made in a temporary virtual environment, core only, with the
-pinned versions; pip and setuptools do not count.
+is not counted; beside them python's own start. The time to the first task is wall time, from just
+before the process of `proctor run` is made to the moment its first harness is asked to start; it
+therefore depends on what else the machine does, and the bare interpreter's wall time stands beside.
 """
 
+import argparse
+import json
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
-from dataclasses import dataclass
+import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from bench.figures import Limit, Spread, limits_table
+from bench.measured import circumstances, run, scratch
+
 REPEATS = 15
-INSTALLERS = {"pip", "setuptools", "wheel"}
+TASKS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One line of the table: a value and the limit it has to keep, in `unit`."""
-
-    what: str
-    value: float
-    limit: float | None
-    unit: str
-
-    def line(self) -> str:
-        bound = "" if self.limit is None else f"≤ {self.limit:g} {self.unit}"
-        verdict = "" if self.kept else "  TOO MUCH"
-        return f"{self.what:<44}{self.value:>9.3f} {self.unit:<10}{bound}{verdict}"
-
-    @property
-    def kept(self) -> bool:
-        return self.limit is None or self.value <= self.limit
-
-
-def cpu_s(argv: list[str]) -> float:
+def cpu_s(argv: list[str], repeats: int = REPEATS) -> float:
     """Median CPU seconds of a process and its children."""
-    return statistics.median([_once(argv) for _ in range(REPEATS + 1)][1:])
+    return statistics.median([_once(argv) for _ in range(repeats + 1)][1:])
 
 
 def _once(argv: list[str]) -> float:
-    silent = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+    silent = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
     pid = os.posix_spawn(argv[0], argv, os.environ, file_actions=silent)
     _, status, used = os.wait4(pid, 0)
     if os.waitstatus_to_exitcode(status) != 0:
@@ -51,51 +37,65 @@ def _once(argv: list[str]) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def start_figures() -> list[Figure]:
+def first_task_s() -> float:
+    """Seconds from launch to the start of the first task, of a run of 200 tasks."""
+    with scratch() as folder:
+        stamp = folder / "started"
+        argv = [sys.executable, "-m", "proctor", "run", "--progress", "none", "--json"]
+        argv += ["--benchmark", "bench.noop_work:Constant", "-p", f"benchmark.tasks={TASKS}"]
+        argv += ["--harness", "bench.first_task:Stamp", "-p", f"harness.path={stamp}"]
+        launched = time.monotonic()
+        run(argv, folder)
+        return float(stamp.read_text("ascii")) - launched
+
+
+def bare_wall_s() -> float:
+    """Seconds from launch to the first statement of a bare interpreter."""
+    with scratch() as folder:
+        launched = time.monotonic()
+        run([sys.executable, "-c", "import time; print(time.monotonic())"], folder)
+        return float((folder / "out").read_text("ascii")) - launched
+
+
+def first_task(repeats: int) -> tuple[Spread, Spread]:
+    """Wall times to a bare interpreter's first statement and to the first task, in turn."""
+    pairs = [(bare_wall_s(), first_task_s()) for _ in range(repeats + 1)][1:]
+    return Spread.of([bare for bare, _ in pairs]), Spread.of([ours for _, ours in pairs])
+
+
+def figures(repeats: int) -> list[Limit]:
+    """All figures with their limits."""
     python = sys.executable
-    bare = cpu_s([python, "-c", "pass"])
+    proctor = [python, "-m", "proctor"]
+    bare, first = first_task(repeats)
     return [
-        Figure("CPU of a bare interpreter", bare, None, "s"),
-        Figure("CPU of `import proctor`", cpu_s([python, "-c", "import proctor"]), 0.10, "s"),
-        Figure("CPU of `proctor --help`", cpu_s([python, "-m", "proctor", "--help"]), 0.20, "s"),
+        Limit("CPU of a bare interpreter", cpu_s([python, "-c", "pass"], repeats), None, "s"),
+        Limit(
+            "CPU of `import proctor`", cpu_s([python, "-c", "import proctor"], repeats), 0.1, "s"
+        ),
+        Limit("CPU of `proctor --help`", cpu_s([*proctor, "--help"], repeats), 0.2, "s"),
+        Limit("CPU of `proctor version`", cpu_s([*proctor, "version"], repeats), None, "s"),
+        Limit("launch to a bare interpreter's first line", bare.median, None, "s"),
+        Limit("launch to the first task, median", first.median, 0.6, "s"),
+        Limit("launch to the first task, fastest", first.low, None, "s"),
+        Limit("launch to the first task, slowest", first.high, None, "s"),
     ]
-
-
-def install_figures() -> list[Figure]:
-    with tempfile.TemporaryDirectory(prefix="proctor-bench-") as folder:
-        venv = Path(folder, "venv")
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        pip = [f"{venv}/bin/python", "-m", "pip", "--disable-pip-version-check"]
-        core = ["install", "--quiet", "--quiet", "-c", f"{ROOT}/constraints.txt", str(ROOT)]
-        subprocess.run([*pip, *core], check=True)
-        listed = subprocess.run(
-            [*pip, "list", "--format=freeze"], check=True, capture_output=True, text=True
-        ).stdout
-        names = {line.split("==")[0].lower() for line in listed.split()} - INSTALLERS
-        (site,) = venv.glob("lib/python*/site-packages")
-        size = sum(_size_bytes(p) for p in site.iterdir() if not _is_installer(p.name))
-    return [
-        Figure("packages of the core, proctor included", len(names), 25, "packages"),
-        Figure("size of the core", size / 1e6, 80, "MB"),
-    ]
-
-
-def _is_installer(name: str) -> bool:
-    return name.split("-")[0].lower() in INSTALLERS | {"pkg_resources", "_distutils_hack"}
-
-
-def _size_bytes(path: Path) -> int:
-    if path.is_dir():
-        return sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
-    return path.stat().st_size
 
 
 def main() -> int:
     """Print the table; 1 when a limit is not kept."""
-    figures = [*start_figures(), *install_figures()]
-    for figure in figures:
-        print(figure.line())
-    return 0 if all(figure.kept for figure in figures) else 1
+    parser = argparse.ArgumentParser(prog="start", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--json", type=Path, help="also write every figure here")
+    args = parser.parse_args()
+    found = figures(args.repeats)
+    facts = circumstances()
+    sys.stdout.write(limits_table(found) + "\n\n")
+    sys.stdout.write(", ".join(f"{k} {v}" for k, v in facts.items()) + "\n")
+    if args.json is not None:
+        document = {"circumstances": facts, "figures": [limit.to_json() for limit in found]}
+        args.json.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
+    return 0 if all(limit.kept for limit in found) else 1
 
 
 if __name__ == "__main__":

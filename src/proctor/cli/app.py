@@ -1,12 +1,13 @@
 """The command line. Commands are declared here and imported on use."""
 
+import signal
 import sys
 from typing import Annotated, Any
 
 import typer
 
 from proctor.cli.output import emit, prepare_streams, refusal, refuse, say
-from proctor.kernel.errors import ProctorError
+from proctor.kernel.errors import ProctorError, Stopped
 
 app = typer.Typer(
     add_completion=False,
@@ -232,8 +233,15 @@ def main(arguments: list[str] | None = None) -> int:
     as_json = "--json" in given
     try:
         outcome = app(args=given, standalone_mode=False)
+    except Stopped as error:  # nothing has run yet
+        if as_json:
+            emit({"status": "interrupted", "runs": []})
+        say("proctor: stopped before anything ran", error=True)
+        return 128 + (error.signal or signal.SIGINT)
     except ProctorError as error:
         return refuse(error, as_json)
+    except SystemExit as error:  # of a plug-in: the run is not what its exit code says
+        return error.code if isinstance(error.code, int) and error.code else 3
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # noqa: BLE001 - defects are raised again

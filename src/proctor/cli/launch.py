@@ -1,7 +1,6 @@
-"""`proctor launch`, and going on with one."""
+"""`proctor launch`."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from proctor.cli.output import emit, say
 from proctor.cli.run import conclude, with_progress
@@ -23,16 +22,6 @@ def launch(
         _print_plan(resolved, as_json)
         return 0
     reports = with_progress(progress, as_json, lambda **kw: api.launch(resolved, **kw))
-    return conclude(reports, as_json)
-
-
-def resume_launch(
-    path: str, changes: Mapping[str, Any], progress: str | None, as_json: bool
-) -> int:
-    """Continue every request of a launch in place."""
-    reports = with_progress(
-        progress, as_json, lambda **kw: api.resume_launch(path, changes=changes, **kw)
-    )
     return conclude(reports, as_json)
 
 

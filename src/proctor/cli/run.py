@@ -61,9 +61,10 @@ def resume(
         if value is not None
     }
     if run_dir.endswith(".json"):
-        from proctor.cli.launch import resume_launch
-
-        return resume_launch(run_dir, changes, progress, as_json)
+        reports = with_progress(
+            progress, as_json, lambda **kw: api.resume_launch(run_dir, changes=changes, **kw)
+        )
+        return conclude(reports, as_json)
     reports = with_progress(
         progress, as_json, lambda **kw: [api.resume(run_dir, changes=changes, **kw)]
     )

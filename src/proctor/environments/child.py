@@ -26,7 +26,8 @@ _GROUP_WAIT_S = 2.0
 class Start:
     """What to start. `env` None is the short list of `base_variables`, never all of the driver's.
 
-    `keep_fds` are descriptors of the driver that the program inherits.
+    `keep_fds` are descriptors of the driver that the program inherits. `lingers` False: members of
+    the group that outlive the program are its own helpers and not worth telling; killed they are.
     """
 
     argv: Sequence[str]
@@ -34,6 +35,7 @@ class Start:
     env: Mapping[str, str] | None = None
     stdin: bytes | None = None
     keep_fds: tuple[int, ...] = ()
+    lingers: bool = True
 
 
 class Child:
@@ -53,6 +55,7 @@ class Child:
         self._timer: asyncio.TimerHandle | None = None
         self._timed_out = False
         self._unkillable = False
+        self._tell_lingering = start.lingers
         self._lingering = False
         self._group_left = False
         self._readers = dict(zip(outputs, self._captures, strict=True))
@@ -156,8 +159,8 @@ class Child:
         # The id of a group without members is free again, but ids are handed out in turn: nobody
         # can have got this one between the two calls.
         if self._signal_group(0):
-            members = proctable.live_members(self._pid)
-            self._lingering = bool(members) and not self._timed_out
+            if self._tell_lingering and not self._timed_out:
+                self._lingering = bool(proctable.live_members(self._pid))
             self._group_left = self._signal_group(signal.SIGKILL)
         for fd in list(self._readers):
             self._drain(fd)
@@ -222,11 +225,19 @@ class Child:
         """Wait, within bounds, until the killed members have really ended."""
         deadline = self._loop.time() + _GROUP_WAIT_S
         pause = 0.001
-        while self._signal_group(0) and proctable.live_members(self._pid):
-            if self._loop.time() > deadline:
+        while self._signal_group(0):
+            self._reap_orphans()
+            if self._loop.time() > deadline or not proctable.live_members(self._pid):
                 return
             await asyncio.sleep(pause)
             pause = min(pause * 2, 0.05)
+
+    def _reap_orphans(self) -> None:
+        """Where we are process 1, as in a container, what the group left becomes our child."""
+        try:
+            os.waitpid(-self._pid, os.WNOHANG)
+        except ChildProcessError:
+            pass
 
     def _drain(self, fd: int) -> None:
         """Take what the pipe holds now, without waiting for the end of file."""

@@ -17,6 +17,12 @@ PACE_SLACK = 1.02
 """Opens are spaced 2 % wider than the rate asks, so that a late timer cannot put one more open
 than allowed into any window of one second."""
 
+TURN_S = 0.05
+"""How long a launch that gave a place back leaves it to the other launches that wait for one."""
+
+DEFAULT_CAPACITY = {"docker": 16}
+"""Tries at once where nobody has set a limit; other providers have none."""
+
 
 @dataclass(frozen=True, slots=True)
 class GateLimits:
@@ -29,10 +35,11 @@ class GateLimits:
 class Permit:
     """The right to one try. Release it after the last environment of the try is closed."""
 
-    __slots__ = ("_gate", "_held", "_paced")
+    __slots__ = ("_gate", "_held", "_holder", "_paced")
 
-    def __init__(self, gate: "Gate", paced: bool) -> None:
+    def __init__(self, gate: "Gate", holder: object, paced: bool) -> None:
         self._gate = gate
+        self._holder = holder
         self._held = True
         self._paced = paced
 
@@ -40,7 +47,7 @@ class Permit:
         """Give the place back. Idempotent, from any thread."""
         if self._held:
             self._held = False
-            self._gate._leave(self._paced)
+            self._gate._leave(self._holder, self._paced)
 
     def opened(self) -> None:
         """The first open has had its turn; the next paced try may enter."""
@@ -50,40 +57,55 @@ class Permit:
 
 
 class Gate:
-    """The limits of one provider in this process."""
+    """The limits of one provider in this process.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    `holder` and `key` are the same: whoever asks for several tries, a launch for example.
+    """
+
+    def __init__(
+        self, limits: GateLimits = GateLimits(), clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._limits = GateLimits()
+        self._limits = limits
         self._inside = 0
         self._entering = False
         self._next_open = 0.0
         self._waiting: dict[object, Callable[[], None]] = {}
+        self._yielding: dict[object, float] = {}
 
     @property
     def inside(self) -> int:
         """Tries that hold a permit now."""
         return self._inside
 
-    def configure(self, limits: GateLimits) -> None:
-        """Use `limits` from now on; the newest setting holds for the whole process."""
+    @property
+    def limits(self) -> GateLimits:
+        """What is in force."""
+        return self._limits
+
+    def configure(self, *, capacity: int | None = None, open_qps: float | None = None) -> None:
+        """Change what is given, from now on and for the whole process; the newest setting of each
+        limit holds. Tries that are inside stay inside."""
         with self._lock:
-            self._limits = limits
+            old = self._limits
+            self._limits = GateLimits(
+                old.capacity if capacity is None else capacity,
+                old.open_qps if open_qps is None else open_qps,
+            )
         self._tell()
 
-    def try_enter(self) -> Permit | None:
+    def try_enter(self, holder: object = None) -> Permit | None:
         """A permit when there is room now, else None."""
         with self._lock:
-            limits = self._limits
-            if limits.capacity and self._inside >= limits.capacity:
+            if self._full() or self._yields_s(holder) > 0:
                 return None
-            paced = limits.open_qps > 0
+            paced = self._limits.open_qps > 0
             if paced and (self._entering or self._clock() < self._next_open):
                 return None
             self._inside += 1
             self._entering = self._entering or paced
-        return Permit(self, paced)
+        return Permit(self, holder, paced)
 
     def when_free(self, key: object, callback: Callable[[], None]) -> float | None:
         """Call `callback` (from any thread) once when entering may succeed; one per `key`.
@@ -92,38 +114,46 @@ class Gate:
         """
         with self._lock:
             self._waiting[key] = callback
-            limits = self._limits
-            full = bool(limits.capacity) and self._inside >= limits.capacity
-            if full or self._entering:
+            if self._full() or self._entering:
                 return None
-            return max(0.0, self._next_open - self._clock())
+            return max(0.0, self._next_open - self._clock(), self._yields_s(key))
 
     def forget(self, key: object) -> None:
-        """Never call the callback of `key`."""
+        """`key` asks no more: its callback is never called."""
         with self._lock:
             self._waiting.pop(key, None)
+            self._yielding.pop(key, None)
 
     async def open_turn(self) -> None:
-        """Wait for the turn to open a session, under the open rate. Holds for every caller."""
-        while True:
-            with self._lock:
-                qps = self._limits.open_qps
-                now = self._clock()
-                if qps <= 0 or now >= self._next_open:
-                    if qps > 0:
-                        self._next_open = now + PACE_SLACK / qps
-                    break
-                wait_s = self._next_open - now
-            await asyncio.sleep(wait_s)
+        """Wait for the turn to open a session, under the open rate: first come, first served."""
+        with self._lock:
+            qps, now = self._limits.open_qps, self._clock()
+            turn = max(now, self._next_open) if qps > 0 else now
+            if qps > 0:
+                self._next_open = turn + PACE_SLACK / qps
+        if turn > now:
+            await asyncio.sleep(turn - now)
         permit = current_permit.get()
         if permit is not None:
             permit.opened()
 
-    def _leave(self, paced: bool) -> None:
+    def _full(self) -> bool:
+        return bool(self._limits.capacity) and self._inside >= self._limits.capacity
+
+    def _yields_s(self, key: object) -> float:
+        """For how long `key` still leaves the place it gave back to others."""
+        left_s = self._yielding.get(key, 0.0) - self._clock()
+        if left_s <= 0:
+            self._yielding.pop(key, None)
+        return max(0.0, left_s)
+
+    def _leave(self, holder: object, paced: bool) -> None:
         with self._lock:
             self._inside -= 1
             if paced:
                 self._entering = False
+            if any(key is not holder for key in self._waiting):
+                self._yielding[holder] = self._clock() + TURN_S
         self._tell()
 
     def _entered(self) -> None:
@@ -148,4 +178,7 @@ _gates_lock = threading.Lock()
 def gate_of(provider_id: str) -> Gate:
     """The gate of a provider; one per process."""
     with _gates_lock:
-        return _gates.setdefault(provider_id, Gate())
+        gate = _gates.get(provider_id)
+        if gate is None:
+            gate = _gates[provider_id] = Gate(GateLimits(DEFAULT_CAPACITY.get(provider_id, 0)))
+        return gate

@@ -24,7 +24,7 @@ from proctor.environments.rooted import RootedFiles, gone
 from proctor.kernel.errors import EnvironmentFault
 
 _INLINE_BYTES = 262_144
-_INLINE_ENTRIES = 40  # removing a folder can take a millisecond; the loop must not stall
+_INLINE_ENTRIES = 64  # removing a folder can take a millisecond; the loop must not stall
 _LONG_SCRIPT = 100_000  # one argument holds at most 128 KiB
 _STOP_WAIT_S = 5.0
 _REMOVAL_TIMEOUT_S = 60.0
@@ -74,6 +74,7 @@ class HostedSession(EnvironmentSession):
         self._kills = 0
         self._made = False
         self._closed = False
+        self._closing = asyncio.Lock()
         self._copies: dict[TreeCopy, asyncio.Future[None]] = {}
 
     @abstractmethod
@@ -148,11 +149,16 @@ class HostedSession(EnvironmentSession):
         self._closed = True
         if not self._made:
             return
-        await self._stop_copies()
-        try:
-            await self.kill_processes()
-        finally:
-            await self._remove_root()
+        async with self._closing:
+            if self._is_left():
+                await self._stop_copies()
+                try:
+                    await self.kill_processes()
+                finally:
+                    await self._remove_root()
+
+    def _is_left(self) -> bool:
+        return self._made
 
     async def _remove_root(self) -> None:
         try:

@@ -10,7 +10,7 @@ _PROC = "/proc"
 
 def live_members(group: int) -> list[int]:
     """The processes of a process group that still run; dead ones that wait for their parent not."""
-    return [pid for pid in _pids() if (row := _stat(pid)) and row[2] == str(group) and _runs(row)]
+    return [pid for pid in _pids() if _group(pid) == group and (row := _stat(pid)) and _runs(row)]
 
 
 def marked(variable: str, value: str, *, since: int) -> list[int]:
@@ -65,6 +65,14 @@ def _pids() -> Iterator[int]:
     except OSError:
         return iter(())
     return (int(name) for name in names if name.isdecimal())
+
+
+def _group(pid: int) -> int | None:
+    """A process's group: a hundredth of the cost of reading its line in /proc."""
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return None
 
 
 def _stat(pid: int) -> list[str] | None:

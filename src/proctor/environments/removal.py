@@ -98,7 +98,7 @@ def _remove(dir_fd: int, name: str, budget: _Budget, top: int | None, depth: int
     except FileNotFoundError:
         return None
     except (IsADirectoryError, PermissionError) as error:
-        if not stat.S_ISDIR(os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_mode):
+        if not _is_folder(name, dir_fd):
             return error
     try:
         fd = open_directory(name, dir_fd)
@@ -112,9 +112,18 @@ def _remove(dir_fd: int, name: str, budget: _Budget, top: int | None, depth: int
         if error_inside is not None:
             return error_inside
         os.rmdir(name, dir_fd=dir_fd)
+    except FileNotFoundError:  # somebody else is removing it too
+        return None
     except OSError as error:
         return error
     return None
+
+
+def _is_folder(name: str, dir_fd: int) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def _empty(fd: int, budget: _Budget, top: int, depth: int) -> OSError | None:

@@ -62,13 +62,6 @@ class RootedFiles:
         with _faults("make", shown), self._folder(parts, make=True):
             pass
 
-    def link(self, parts: Parts, shown: str, target: str) -> None:
-        """Make a symbolic link in place of whatever file or link has its name."""
-        name = _last(parts, shown)
-        with _faults("make", shown), self._folder(parts[:-1], make=True) as folder:
-            copying.clear(folder, name, shown)
-            os.symlink(target, name, dir_fd=folder)
-
     def empty(self, parts: Parts, shown: str, *, max_entries: int | None = None) -> bool:
         """Remove what a folder holds, and keep the folder; False when there is more to do."""
         with _faults("empty", shown):

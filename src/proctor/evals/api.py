@@ -5,18 +5,18 @@ import os
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
-from proctor.evals.launches.document import LaunchDocument, read_launch
+from proctor.evals.launches.document import LaunchDocument
 from proctor.evals.launches.launch import Context, run_launch, run_single
 from proctor.evals.launches.spec import Launch, LaunchSpec, merge, resolve
 from proctor.evals.opening import stored_request
 from proctor.evals.options import validate
-from proctor.evals.preflight import preflight
+from proctor.evals.preflight import Preflight, preflight
 from proctor.evals.prepare import Earlier
 from proctor.evals.progress import Progress
 from proctor.evals.report import RunReport
 from proctor.evals.request import RunRequest
 from proctor.evals.results.loaded import Run
-from proctor.evals.stopping import Stop, on_signals
+from proctor.evals.stopping import Stop, on_signals, unless_stopped
 from proctor.kernel.clock import Clock, SystemClock
 from proctor.kernel.errors import UsageError
 
@@ -42,10 +42,10 @@ async def arun(
 
     `earlier` takes over usable records of another run. `stop.request()` from anywhere asks for an
     orderly stop; cancelling this coroutine does the same. Raises UsageError when the request
-    cannot run; nothing has run then.
+    cannot run, Stopped when the stop came before its directory was made; nothing has run then.
     """
     context = _context(progress, stop, clock)
-    pre = await asyncio.to_thread(preflight, _checked(request))
+    pre = await unless_stopped(context.stop, preflight, _checked(request))
     return await _orderly(run_single(pre, context, earlier=earlier), context)
 
 
@@ -60,13 +60,13 @@ async def aresume(
     """Continue a run in place: only what has no valid record runs.
 
     `changes` are run knobs (fields of `runtime`) that may differ from the first execution.
-    Raises RunDirectoryError or RunIsLive.
+    Raises RunDirectoryError, RunIsLive, or Stopped.
     """
     context = _context(progress, stop, clock)
     place = os.fspath(run_dir)
     request = await asyncio.to_thread(stored_request, place)
     request = with_runtime(request, changes or {})
-    pre = await asyncio.to_thread(preflight, request)
+    pre = await unless_stopped(context.stop, preflight, request)
     return await _orderly(run_single(pre, context, run_dir=place), context)
 
 
@@ -85,21 +85,25 @@ async def arescore(
     """
     context = _context(progress, stop, clock)
     place = os.path.abspath(os.fspath(run_dir))  # noqa: ASYNC240 - asks for the folder only
-    request = await asyncio.to_thread(stored_request, place)
+    pre = await unless_stopped(context.stop, _rescoring, place, changes or {})
+    earlier = Earlier(source=place, rescore=True)
+    single = run_single(pre, context, earlier=earlier, parent=os.path.dirname(place))
+    return await _orderly(single, context)
+
+
+def _rescoring(place: str, changes: Mapping[str, Any]) -> Preflight:
+    request = stored_request(place)
     whole: dict[str, Any] = request.model_dump(exclude_none=True)
-    whole["runtime"]["run_id"] = None
-    merge(whole, changes or {})
-    pre = await asyncio.to_thread(preflight, validate(RunRequest, whole, "request"))
-    mode = pre.components.evaluation_mode
-    if mode == "reuse":
+    whole["runtime"].pop("run_id", None)
+    merge(whole, changes)
+    pre = preflight(validate(RunRequest, whole, "request"))
+    if pre.components.evaluation_mode == "reuse":
         raise UsageError(
             "rescore needs evaluation mode none or fresh; in mode reuse the grade depends on the "
             "agent's own environment, which is gone",
             hint="run again instead",
         )
-    earlier = Earlier(source=place, rescore=True)
-    single = run_single(pre, context, earlier=earlier, parent=os.path.dirname(place))
-    return await _orderly(single, context)
+    return pre
 
 
 async def alaunch(
@@ -111,8 +115,7 @@ async def alaunch(
 ) -> list[RunReport]:
     """Run several named requests through one pool; one report a request, in their order."""
     context = _context(progress, stop, clock)
-    reports, _ = await _orderly(run_launch(_resolved(spec), context), context)
-    return reports
+    return await _orderly(run_launch(_resolved(spec), context), context)
 
 
 async def aresume_launch(
@@ -125,16 +128,18 @@ async def aresume_launch(
 ) -> list[RunReport]:
     """Continue a launch by its document: every request that has a directory goes on in place."""
     context = _context(progress, stop, clock)
-    launch, run_dirs, started = await asyncio.to_thread(read_launch, os.fspath(path))
-    if changes:
-        knobs = launch.runtime.model_copy(update=dict(changes))
-        concurrency = changes.get("task_concurrency", launch.task_concurrency)
-        launch = launch.model_copy(update={"runtime": knobs, "task_concurrency": concurrency})
-    place = os.path.abspath(os.fspath(path))  # noqa: ASYNC240 - asks for the folder only
-    document = LaunchDocument(place, launch, started)
-    running = run_launch(launch, context, document=document, run_dirs=run_dirs)
-    reports, _ = await _orderly(running, context)
-    return reports
+    reading = LaunchDocument.read, os.fspath(path), context.clock
+    document = await unless_stopped(context.stop, *reading)
+    launch = with_knobs(document.launch, changes or {})
+    return await _orderly(run_launch(launch, context, document=document), context)
+
+
+def with_knobs(launch: Launch, changes: Mapping[str, Any]) -> Launch:
+    """The launch with other run knobs. Raises OptionError."""
+    concurrency = changes.get("task_concurrency", launch.task_concurrency)
+    runtime = {**launch.runtime.model_dump(), **changes, "task_concurrency": concurrency}
+    whole = {**launch.model_dump(exclude_none=True), "runtime": runtime}
+    return validate(Launch, {**whole, "task_concurrency": concurrency}, "launch")
 
 
 def with_runtime(request: RunRequest, changes: Mapping[str, Any]) -> RunRequest:
@@ -208,15 +213,16 @@ def load(run_dir: str | os.PathLike[str]) -> Run:
 def _blocking(function: Any, subject: Any, options: dict[str, Any]) -> Any:
     stop = options.pop("stop", None) or Stop()
     with on_signals(stop, options.pop("before_exit", None)):
-        return run_loop(function(subject, stop=stop, **options))
+        return run_loop(function(subject, stop=stop, **options), stop)
 
 
-def run_loop(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Like asyncio.run, but code that ignores its cancellation cannot delay the return."""
+def run_loop(coroutine: Coroutine[Any, Any, T], stop: Stop) -> T:
+    """Like asyncio.run, but code that ignores its cancellation cannot delay the return, and a
+    SystemExit of a plug-in stops the run in order before it propagates."""
     loop = asyncio.new_event_loop()
     try:
         asyncio.set_event_loop(loop)
-        return loop.run_until_complete(coroutine)
+        return _to_the_end(loop, loop.create_task(coroutine), stop)
     finally:
         try:
             left = asyncio.all_tasks(loop)
@@ -228,3 +234,15 @@ def run_loop(coroutine: Coroutine[Any, Any, T]) -> T:
         finally:
             asyncio.set_event_loop(None)
             loop.close()
+
+
+def _to_the_end(loop: asyncio.AbstractEventLoop, main: "asyncio.Task[T]", stop: Stop) -> T:
+    """asyncio lets SystemExit and KeyboardInterrupt of any task out of the loop at once; each
+    task that waits for that one does so again."""
+    while True:
+        try:
+            return loop.run_until_complete(main)
+        except (SystemExit, KeyboardInterrupt):
+            stop.request()
+            if main.done():
+                raise

@@ -50,7 +50,7 @@ def build_components(request: RunRequest) -> Components:
     environment = _component("environments", "environment", request.environment)
     model = _model(request.model)
     strategy_id = request.execution.attempts.strategy
-    strategy = _guard("the strategy", registry.load("strategies", strategy_id))
+    strategy = guard("the strategy", registry.load("strategies", strategy_id))
     attempts = AttemptPlan(request.execution.attempts.k, request.execution.attempts.strategy)
     mode = _evaluation_mode(request, benchmark)
     components = Components(benchmark, harness, environment, model, strategy, attempts, mode)
@@ -58,13 +58,14 @@ def build_components(request: RunRequest) -> Components:
     return components
 
 
-def _guard(what: str, make: Callable[[], Any]) -> Any:
+def guard(what: str, make: Callable[..., Any], *arguments: Any) -> Any:
+    """`make(*arguments)` of a plug-in; what it raises is a BrokenComponent."""
     try:
-        return make()
+        return make(*arguments)
     except ProctorError:
         raise
     except Exception as error:
-        raise BrokenComponent(f"{what} cannot be built: {type(error).__name__}: {error}") from error
+        raise BrokenComponent(f"{what} fails: {type(error).__name__}: {error}") from error
 
 
 def _options(component: type[Any], given: dict[str, Any], where: str) -> BaseModel | None:
@@ -74,7 +75,7 @@ def _options(component: type[Any], given: dict[str, Any], where: str) -> BaseMod
 def _component(kind: str, where: str, wanted: Any) -> Any:
     component = registry.load(kind, wanted.id)
     options = _options(component, wanted.options, where)
-    return _guard(f"{where} {wanted.id!r}", lambda: component(options))
+    return guard(f"{where} {wanted.id!r}", lambda: component(options))
 
 
 def _benchmark(request: RunRequest) -> Benchmark:
@@ -88,8 +89,8 @@ def _benchmark(request: RunRequest) -> Benchmark:
         raise DataError(f"benchmark {wanted.id!r} needs data", hint="give --data PATH")
     if data is not None and not data.exists():
         raise DataError(f"no such data: {wanted.data}", hint="--data takes a file or a folder")
-    made: Benchmark = _guard(f"benchmark {wanted.id!r}", lambda: component(options, data))
-    _guard(f"the metric contract of {wanted.id!r}", lambda: made.metrics().check())
+    made: Benchmark = guard(f"benchmark {wanted.id!r}", lambda: component(options, data))
+    guard(f"the metric contract of {wanted.id!r}", lambda: made.metrics().check())
     return made
 
 
@@ -115,7 +116,7 @@ def _model(wanted: ModelRequest | None) -> Model | None:
         if (value := getattr(wanted, key)) is not None:
             given[key] = value
     options = _options(component, given, "model")
-    made: Model = _guard(f"model {wanted.id!r}", lambda: component(name, options))
+    made: Model = guard(f"model {wanted.id!r}", lambda: component(name, options))
     return made
 
 
@@ -151,12 +152,12 @@ def _check_together(c: Components) -> None:
         (f"model {c.model_name}", c.model),
     ):
         if component is not None:
-            problems += [f"{what}: {missing}" for missing in component.requirements()]
+            missing = guard(f"what {what} needs", component.requirements)
+            problems += [f"{what}: {one}" for one in missing]
     if c.harness is not None:
-        problems += [
-            f"harness {c.harness.id} in environment {c.environment.id}: {problem}"
-            for problem in c.harness.environment_problems(c.environment.id)
-        ]
+        where = f"harness {c.harness.id} in environment {c.environment.id}"
+        found = guard(where, c.harness.environment_problems, c.environment.id)
+        problems += [f"{where}: {problem}" for problem in found]
     needs_model = c.harness.needs_model if c.harness is not None else True
     if needs_model and c.model is None:
         who = f"harness {c.harness.id}" if c.harness is not None else "harness none"

@@ -3,10 +3,13 @@
 import contextlib
 import os
 import shutil
+import threading
 from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import datetime
 from typing import Any
 
+from proctor.evals.ending import Ending
 from proctor.evals.options import validate
 from proctor.evals.preflight import Preflight
 from proctor.evals.request import RunRequest
@@ -16,85 +19,99 @@ from proctor.evals.results.run_info import ended, first_run_info, resumed
 from proctor.evals.results.stored import load_run_info
 from proctor.evals.results.writer import RunWriter
 from proctor.kernel.clock import Clock
-from proctor.kernel.errors import RunDirectoryError, RunIsLive
-from proctor.kernel.redact import REDACTED, Redactor, secret_values
+from proctor.kernel.errors import RunDirectoryError, RunIsLive, StorageError, UsageError
+from proctor.kernel.redact import REDACTED, Redactor, secret_settings, secret_values
 from proctor.store.exclusive import Claim, Owner
 
 
 class Opened:
-    """A claimed run directory with its first `run_info.json`."""
+    """A claimed run directory. `info` is what `run_info.json` says once it is written.
+
+    `stopping` tells blocking work on the directory, which may run in a thread, to end soon.
+    """
 
     def __init__(
-        self,
-        pre: Preflight,
-        root: str,
-        info: dict[str, Any],
-        claim: Claim,
-        clock: Clock,
-        found: Mapping[str, Any] | None = None,
-    ) -> None:
+        self, pre: Preflight, root: str, claim: Claim, info: dict[str, Any], clock: Clock,
+        *, existing: bool,
+    ) -> None:  # fmt: skip
         self.pre = pre
-        self._found = found
-        self.clock = clock
         self.claim = claim
         self.info = info
-        self.writer = RunWriter(
-            RunLayout(root),
-            pre.components.attempts,
-            Redactor(secret_values(os.environ)),
-            clock,
-            strict=pre.request.execution.durability == "strict",
-        )
-        self.writer.write_document(self.writer.layout.run_info, info, "run_info")
+        self.clock = clock
+        self.existing = existing
+        self.writer = _writer(pre, root, clock)
+        self.stopping = threading.Event()
+        self._written = False
 
-    def end(self, event: str, error: str | None) -> None:
-        """The request was not prepared: say on disk how that ended (`fail`, `interrupt`)."""
-        self.info = ended(self.info, event, self.clock.now(), error)
+    def write_info(self) -> None:
+        """Write `run_info.json`: from now on the directory says what happens in it. Blocking.
+        Raises StorageError."""
+        self._written = True
         self.writer.write_document(self.writer.layout.run_info, self.info, "run_info")
-        self.close()
 
-    def close_unchanged(self) -> None:
-        """Give an existing directory up as it was found."""
-        if self._found is not None:
-            self.writer.write_document(self.writer.layout.run_info, self._found, "run_info")
-        self.close()
+    def end(self, ending: Ending) -> None:
+        """The request was not prepared: say so on disk, unless the directory was there before and
+        is still as it was found."""
+        try:
+            if self._written:
+                self.info = ended(self.info, ending.event, self.clock.now(), ending.error)
+                self.write_info()
+        finally:
+            self.close()
 
     def discard(self) -> None:
         """Remove a directory that was reserved for a request which is refused."""
-        self.close()
-        shutil.rmtree(self.writer.layout.root, ignore_errors=True)
-        parent = os.path.dirname(self.writer.layout.root)
-        with contextlib.suppress(OSError):  # not empty: other runs are in it
-            os.removedirs(parent)
+        self.writer.close()
+        self.claim.abandon()
+        _remove(self.pre, self.writer.layout.root)
 
     def close(self) -> None:
         """Give the directory up. Idempotent."""
-        self.claim.release(self.clock.now())
         self.writer.close()
+        self.claim.release(self.clock.now())
 
 
 def open_new(
     pre: Preflight, results_dir: str, space: str, run_id: str | None, clock: Clock
 ) -> Opened:
-    """Reserve a new directory. Blocking. Raises UsageError."""
+    """Reserve a new directory and write its first `run_info.json`. Blocking. Raises UsageError,
+    and leaves no directory behind then."""
+    root = reserve(results_dir, space, run_id, clock.now())
+    try:
+        return open_reserved(pre, root, clock)
+    except StorageError as error:
+        _remove(pre, root)  # made a moment ago, and nothing ran in it
+        raise UsageError(
+            f"cannot write to the results directory: {error.message}",
+            hint="free space, or choose another with --results DIR",
+        ) from error
+
+
+def open_reserved(pre: Preflight, root: str, clock: Clock) -> Opened:
+    """Begin a run in an empty directory. Blocking. Raises RunIsLive, StorageError."""
     now = clock.now()
-    root = reserve(results_dir, space, run_id, now)
-    claim = _claim(root, now)
-    info = first_run_info(pre.request, pre.components, os.path.basename(root), now)
-    return Opened(pre, root, info, claim, clock)
+    claim = claim_directory(root, now)
+    with ExitStack() as undo:
+        undo.callback(claim.abandon)
+        info = first_run_info(pre.request, pre.components, os.path.basename(root), now)
+        opened = Opened(pre, root, claim, info, clock, existing=False)
+        undo.callback(opened.writer.close)
+        opened.write_info()
+        undo.pop_all()
+    return opened
 
 
 def open_existing(pre: Preflight, run_dir: str, clock: Clock) -> Opened:
-    """Claim a run directory to continue it. Blocking. Raises RunIsLive, RunDirectoryError."""
-    layout = RunLayout(run_dir)
-    now = clock.now()
-    claim = _claim(layout.root, now)
-    try:
-        found = load_run_info(layout)
-        return Opened(pre, layout.root, resumed(found, now), claim, clock, found)
-    except BaseException:
-        claim.release(clock.now())
-        raise
+    """Claim a run directory to continue it; nothing in it changes yet. Blocking. Raises
+    RunIsLive, RunDirectoryError, StorageError."""
+    layout, now = RunLayout(run_dir), clock.now()
+    claim = claim_directory(layout.root, now)
+    with ExitStack() as undo:
+        undo.callback(lambda: claim.release(clock.now()))
+        info = resumed(load_run_info(layout), now)
+        opened = Opened(pre, layout.root, claim, info, clock, existing=True)
+        undo.pop_all()
+    return opened
 
 
 def stored_request(run_dir: str) -> RunRequest:
@@ -103,15 +120,21 @@ def stored_request(run_dir: str) -> RunRequest:
     if not os.path.isdir(layout.root):
         raise RunDirectoryError(f"no such run directory: {run_dir}")
     info = load_run_info(layout)
-    if redacted := _redacted_paths(info["request"], ""):
-        raise RunDirectoryError(
-            f"the request holds redacted values: {', '.join(redacted)}",
-            hint="give them by environment variable (for example api_key_env) and start anew",
-        )
+    refuse_redacted(info["request"], "request")
     return validate(RunRequest, info["request"], "request")
 
 
-def _claim(root: str, now: datetime) -> Claim:
+def refuse_redacted(stored: Mapping[str, Any], what: str) -> None:
+    """Refuse to go on with settings that were redacted. Raises RunDirectoryError naming them."""
+    if redacted := _redacted_paths(stored, ""):
+        raise RunDirectoryError(
+            f"the {what} holds redacted values: {', '.join(redacted)}",
+            hint="give them by environment variable (for example api_key_env) and start anew",
+        )
+
+
+def claim_directory(root: str, now: datetime) -> Claim:
+    """The right to write in a directory. Blocking. Raises RunIsLive, StorageError."""
     taken = Claim.take(root, now)
     if isinstance(taken, Owner):
         raise RunIsLive(
@@ -119,6 +142,27 @@ def _claim(root: str, now: datetime) -> Claim:
             hint="wait for it to end, or stop it first",
         )
     return taken
+
+
+def _writer(pre: Preflight, root: str, clock: Clock) -> RunWriter:
+    return RunWriter(
+        RunLayout(root),
+        pre.components.attempts,
+        Redactor(secret_values(os.environ) + secret_settings(pre.request.model_dump())),
+        clock,
+        strict=pre.request.execution.durability == "strict",
+    )
+
+
+def _remove(pre: Preflight, root: str) -> None:
+    """Remove a run directory, and the folders of the results tree that are empty then."""
+    shutil.rmtree(root, ignore_errors=True)
+    top = os.path.abspath(os.path.expanduser(pre.request.runtime.results_dir))
+    folder = os.path.dirname(root)
+    with contextlib.suppress(OSError):  # not empty: other runs are in it
+        while folder == top or folder.startswith(top + os.sep):
+            os.rmdir(folder)
+            folder = os.path.dirname(folder)
 
 
 def _redacted_paths(value: object, path: str) -> list[str]:

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from proctor.evals.components import Components, build_components
+from proctor.evals.components import Components, build_components, guard
 from proctor.evals.contracts.task import TaskSpec
+from proctor.evals.digests import RequestDigests
 from proctor.evals.metrics.report import attempt_problems
 from proctor.evals.planner import Planner
 from proctor.evals.request import BudgetRequest, RunRequest
@@ -19,6 +20,7 @@ class Preflight:
     request: RunRequest
     components: Components
     planner: Planner
+    digests: RequestDigests
 
     @property
     def name(self) -> str:
@@ -41,16 +43,19 @@ def preflight(request: RunRequest) -> Preflight:
     truncates = components.strategy.truncates
     if problems := attempt_problems(contract, components.attempts, truncates=truncates):
         raise UsageError("; ".join(problems))
-    check_budget(request.execution.budget, components)
-    return Preflight(request, components, Planner(request, components))
+    for budget in (request.execution.budget, request.runtime.budget):
+        _check_budget(budget, components)
+    planner = Planner(request, components)
+    digests: RequestDigests = guard("what identifies the components", RequestDigests.of, components)
+    return Preflight(request, components, planner, digests)
 
 
-def check_budget(budget: BudgetRequest | None, components: Components) -> None:
+def _check_budget(budget: BudgetRequest | None, components: Components) -> None:
     """Refuse a budget that cannot be kept: every call must be bounded before it is made."""
     model = components.model
     if budget is None or model is None or (budget.usd is None and budget.tokens is None):
         return
-    bound = model.worst_case([], {})
+    bound = guard(f"the worst case of model {model.name!r}", model.worst_case, [], {})
     if bound is None:
         raise UsageError(
             f"a budget needs a bound on every call, and model {model.name!r} gives none",

@@ -33,6 +33,8 @@ class RunView:
     usage: Usage = Usage()
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=RECENT_ISSUES))
     issue_codes: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    """The first issue of each code, for people."""
     score_sum: float = 0.0
     scored: int = 0
     """Attempts with a valid primary observation, and their sum."""
@@ -50,9 +52,13 @@ class RunView:
         """Count the issues of an attempt; keep the last few for people."""
         for issue in issues:
             self.issue_codes[issue.code] += 1
+            if issue.severity is Severity.WARNING and issue.code in self.examples:
+                continue
+            message = issue.message.splitlines()[0][:200] if issue.message else issue.code
+            text = f"{task_id} #{attempt}: {issue.phase.value}: {message}"
+            self.examples.setdefault(issue.code, text)
             if issue.severity is not Severity.WARNING:
-                text = issue.message.splitlines()[0][:200] if issue.message else issue.code
-                self.recent.append(f"{task_id} #{attempt}: {issue.phase.value}: {text}")
+                self.recent.append(text)
 
     def rate(self, now: float) -> float | None:
         """Attempts per second of this execution, None before the first."""

@@ -23,8 +23,10 @@ _SINGULAR = {
     "harnesses": "harness",
     "environments": "environment",
     "models": "model adapter",
-    "analyzers": "analyzer",
     "strategies": "strategy",
+    "reducers": "reducer",
+    "analyzers": "analyzer",
+    "judges": "judge",
     "recipes": "recipe",
     "executors": "executor",
 }
@@ -96,13 +98,19 @@ def _import_entry(point: EntryPoint, what: str) -> Any:
     try:
         return point.load()
     except ImportError as error:
-        extras = ", ".join(point.extras)
-        hint = f"pip install 'proctor[{extras}]'" if extras else f"it is {point.value}"
-        raise BrokenComponent(f"{what} cannot be imported: {error}", hint=hint) from error
-    except Exception as error:
+        raise BrokenComponent(
+            f"{what} cannot be imported: {error}", hint=_what_to_install(point)
+        ) from error
+    except (Exception, SystemExit) as error:
         raise BrokenComponent(
             f"{what} is broken: {type(error).__name__}: {error}", hint=f"it is {point.value}"
         ) from error
+
+
+def _what_to_install(point: EntryPoint) -> str:
+    if not point.extras or point.dist is None:
+        return f"it is {point.value}"
+    return f"pip install '{point.dist.name}[{','.join(point.extras)}]'"
 
 
 def _import_place(location: str, what: str) -> Any:
@@ -115,10 +123,14 @@ def _import_place(location: str, what: str) -> Any:
     except (UnknownComponent, BrokenComponent):
         raise
     except ModuleNotFoundError as error:
+        if location.endswith(".py") or not f"{location}.".startswith(f"{error.name}."):
+            raise BrokenComponent(
+                f"{what} cannot be imported: {error}", hint=f"install what provides {error.name}"
+            ) from error
         raise UnknownComponent(
             f"{what}: {error}", hint="give module:Class (importable) or file.py:Class"
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BrokenComponent(
             f"{what} fails to import: {type(error).__name__}: {error}",
             hint="its own traceback shows when Python imports it alone",
@@ -176,8 +188,8 @@ def _listing(kind: str, name: str, point: EntryPoint) -> Listing:
 
 
 def _missing(kind: str, component: type[Any]) -> list[str]:
-    requirements = getattr(component, "requirements", None)
-    if requirements is None:
+    """What the component lacks on this machine. A model's needs depend on its name and endpoint,
+    so they are known only in a request's preflight."""
+    if kind == "models" or not hasattr(component, "requirements"):
         return []
-    instance = component("") if kind == "models" else component()
-    return list(instance.requirements())
+    return list(component().requirements())

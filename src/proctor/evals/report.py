@@ -44,6 +44,8 @@ class RunReport:
     error: str | None = None
     issue_codes: Mapping[str, int] = field(default_factory=dict)
     signal: int | None = None
+    abandoned_threads: int = 0
+    """Blocking calls that overran their limit and still ran at the end."""
 
     @property
     def exit_code(self) -> int:
@@ -68,6 +70,8 @@ class RunReport:
         }
         if self.error is not None:
             out["error"] = self.error
+        if self.abandoned_threads:
+            out["abandoned_threads"] = self.abandoned_threads
         return out
 
 

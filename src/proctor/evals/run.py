@@ -2,15 +2,18 @@
 
 import asyncio
 import contextlib
-import os
-from dataclasses import dataclass
+from collections.abc import Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from proctor.evals.attempt.calls import ended
 from proctor.evals.attempt.job import AttemptJob, Finished, RetryLater
-from proctor.evals.attempt.ownership import finish_shielded
+from proctor.evals.attempt.ownership import CLOSE_LIMIT_S, finish_shielded
 from proctor.evals.attempt.services import AttemptServices
 from proctor.evals.components import Components
+from proctor.evals.contracts.benchmark import Benchmark
 from proctor.evals.contracts.result import RunResult
+from proctor.evals.ending import Ending, log_defect, write_end
 from proctor.evals.executors import Executor
 from proctor.evals.metrics.report import build_report
 from proctor.evals.progress import RunView
@@ -18,18 +21,17 @@ from proctor.evals.report import Counts, RunReport
 from proctor.evals.request import RunRequest
 from proctor.evals.results.layout import RUNNING
 from proctor.evals.results.records import prepared_from
-from proctor.evals.results.run_info import ended
 from proctor.evals.results.spending import SpendingFile
 from proctor.evals.results.stored import StoredTask
-from proctor.evals.results.summary import summary_json, summary_text
 from proctor.evals.results.writer import RunWriter
 from proctor.evals.tasks import AttemptSummary, TaskState
-from proctor.kernel.budget import BudgetExhausted
+from proctor.evals.threads import BlockingCall
+from proctor.kernel.budget import Budget, WallBudget
 from proctor.kernel.clock import Clock
 from proctor.kernel.errors import StorageError
 from proctor.kernel.issues import Issue
+from proctor.models.contract import Model
 from proctor.store.exclusive import HEARTBEAT_S, Claim
-from proctor.store.files import Sync, write_atomic
 
 STORE_LIMIT_S = 60.0
 """How long an interrupted run waits for a record that is being written."""
@@ -49,10 +51,15 @@ class RequestRun:
     view: RunView
     clock: Clock
     executor: Executor
+    budgets: Sequence[Budget | WallBudget] = ()
     spending: SpendingFile | None = None
     kept_attempts: int = 0
     started: float = 0.0
     beat: asyncio.Task[None] | None = None
+    over: bool = False
+    """Whether the run's end is decided; attempts that come later are not recorded."""
+    origins: dict[tuple[str, int], Mapping[str, Any]] = field(default_factory=dict)
+    """The stored runs of attempts that are being graded again."""
 
     def begin(self) -> None:
         """The tasks are about to run: say so on disk, and keep the directory claimed."""
@@ -65,6 +72,10 @@ class RequestRun:
         c = self.components
         primary = self.services.contract.primary
         return [t for t in self.tasks if not t.is_settled(c.strategy, c.attempts, primary)]
+
+    def blocking(self) -> Collection[BlockingCall]:
+        """The calls of plug-in code in threads that somebody waits for now."""
+        return self.services.calls.threads.working
 
     def provider_of(self, task: TaskState) -> str | None:
         """The provider whose permit the next try needs; None when it only grades in the driver."""
@@ -85,31 +96,33 @@ class RequestRun:
 
         None when the task is done, 0 when its next attempt may start, else seconds of back-off.
         """
-        self._refuse_when_spent()
+        for budget in self.budgets:  # nothing new starts once one is spent; what runs may end
+            budget.check()
         self.view.running += 1
         try:
-            job = task.job = task.job or await self._new_job(task)
-            if job.waiting_since:
-                job.waiting_s += self.clock.monotonic() - job.waiting_since
-                job.waiting_since = 0.0
+            job = await self._next_job(task)
             outcome = await self.executor.execute(self.services, job)
             if isinstance(outcome, RetryLater):
                 return await self._retry(job, outcome)
             return None if await self._finish_attempt(task, job, outcome) else 0.0
+        except Exception as error:
+            log_defect(self.writer, error)
+            raise
         finally:
             self.view.running -= 1
 
-    def _refuse_when_spent(self) -> None:
-        """A spent budget stops the run: nothing new starts, what is running may end."""
-        budget = self.services.budget
-        if budget is not None and budget.exhausted:
-            raise BudgetExhausted(f"the budget is spent: ${budget.spent.usd:f}, "
-                                  f"{budget.spent.tokens} tokens")  # fmt: skip
-        wanted = self.request.execution.budget
-        if wanted is not None and wanted.wall_s:
-            spent_s = self.clock.monotonic() - self.started
-            if spent_s >= wanted.wall_s:
-                raise BudgetExhausted(f"the budget of {wanted.wall_s:g} s wall time is spent")
+    async def _next_job(self, task: TaskState) -> AttemptJob:
+        """The task's attempt in the making. What it waited for is over: a worker, a permit, or a
+        back-off."""
+        now, job = self.clock.monotonic(), task.job
+        if job is None:
+            job = task.job = await self._new_job(task)
+            job.waiting_s += now - (task.ready_since or self.started)
+        elif job.waiting_since is not None:
+            self.view.waiting -= 1
+            job.waiting_s += now - job.waiting_since
+            job.waiting_since = None
+        return job
 
     async def _new_job(self, task: TaskState) -> AttemptJob:
         index = task.next_index(self.components.attempts)
@@ -117,6 +130,7 @@ class RequestRun:
         if index in task.evaluate_only:
             run = await self.writer.in_thread(self._stored_run, task, index)
             if run is not None:
+                self.origins[task.spec.id, index] = run
                 job.prepared = prepared_from(run, task.spec)
                 job.result = RunResult.from_json(run["result"])
                 job.result_issues = tuple(Issue.from_json(i) for i in run["issues"])
@@ -129,36 +143,64 @@ class RequestRun:
         return StoredTask(task.spec.id, RUNNING, path, None).run(index)
 
     async def _retry(self, job: AttemptJob, outcome: RetryLater) -> float:
-        await self._uninterrupted(self.writer.drop_try(job.task, job.index, outcome.details))
+        cancelled = await self._uninterrupted(
+            self.writer.drop_try(job.task, job.index, outcome.details)
+        )
+        if cancelled:
+            raise asyncio.CancelledError
         job.retries += 1
         job.waiting_since = self.clock.monotonic()
         self.view.retries += 1
+        self.view.waiting += 1
         self.view.saw(job.task.id, job.index, (outcome.issue,))
         return outcome.delay_s
 
     async def _finish_attempt(self, task: TaskState, job: AttemptJob, outcome: Finished) -> bool:
         """Make the record durable; whether that was the task's last attempt."""
-        c = self.components
-        task.done[job.index] = AttemptSummary(outcome.observations, outcome.severity)
+        c, index = self.components, job.index
+        task.done[index] = AttemptSummary(outcome.observations, outcome.severity)
         complete = task.is_settled(c.strategy, c.attempts, self.services.contract.primary)
         final = task.final_state if complete else None
         try:
-            await self._uninterrupted(self.writer.store_result(job.task, outcome.record, final))
-        except StorageError:
-            del task.done[job.index]
+            stored = self.writer.store_result(job.task, self._record(job, outcome), final)
+            cancelled = await self._uninterrupted(stored)
+        except (StorageError, asyncio.CancelledError):
+            if not self.writer.has_result(job.task, index, final):
+                del task.done[index]
             raise
-        task.job = None
+        task.job, task.ready_since = None, self.clock.monotonic()
         self._count(job, outcome, final)
-        return complete
-
-    async def _uninterrupted(self, writing: Any) -> None:
-        """Let a write finish even when the attempt is cancelled meanwhile."""
-        task = asyncio.ensure_future(writing)
-        cancelled = await finish_shielded(task, STORE_LIMIT_S)
-        if task.done():
-            task.result()
         if cancelled:
             raise asyncio.CancelledError
+        return complete
+
+    def _record(self, job: AttemptJob, outcome: Finished) -> Mapping[str, Any]:
+        """The attempt's record; one that was only graded again keeps the digests of its run."""
+        run = self.origins.pop((job.task.id, job.index), None)
+        if run is None:
+            return outcome.record
+        grading = {"grading": outcome.record["digests"]["grading"]}
+        record = {**outcome.record, "digests": {**run["digests"], **grading}}
+        if "reuse" in run:
+            record["reuse"] = run["reuse"]
+        return record
+
+    async def _uninterrupted(self, writing: Coroutine[Any, Any, None]) -> bool:
+        """Let a write finish even when the attempt is cancelled meanwhile; whether it was."""
+        if self.over:  # the run's state is decided: whoever comes now changes nothing any more
+            writing.close()
+            raise asyncio.CancelledError
+        task = asyncio.ensure_future(writing)
+        cancelled = False
+        try:
+            await ended(task, None)
+        except asyncio.CancelledError:
+            cancelled = True
+            await finish_shielded(task, STORE_LIMIT_S)
+        if not task.done():
+            raise asyncio.CancelledError
+        task.result()
+        return cancelled
 
     def _count(self, job: AttemptJob, outcome: Finished, final: str | None) -> None:
         view = self.view
@@ -178,20 +220,15 @@ class RequestRun:
             with contextlib.suppress(StorageError):  # the next record will say so, and stop us
                 await self.writer.in_thread(self.claim.beat, self.clock.now())
 
-    async def finalise(self, event: str, error: str | None, signum: int | None) -> RunReport:
+    async def finalise(self, ending: Ending, signum: int | None) -> RunReport:
         """Write the end of the run: its report, its summary, its status."""
-        self.info = ended(self.info, event, self.clock.now(), error)
-        report: RunReport = await self.writer.in_thread(self._report, error, signum)
-        try:
-            await self.writer.in_thread(self._write_end, report)
-        except StorageError as failure:
-            if error is None:
-                raise
-            self.view.recent.append(failure.message)
+        self.over = True
+        report: RunReport = await self.writer.in_thread(self._conclude, ending, signum)
         self.view.status = report.status
         return report
 
-    def _report(self, error: str | None, signum: int | None) -> RunReport:
+    def _conclude(self, ending: Ending, signum: int | None) -> RunReport:
+        """The report, and what is written about the end. Blocking."""
         c = self.components
         contract, plan = self.services.contract, c.attempts
         metrics = build_report(
@@ -200,18 +237,19 @@ class RequestRun:
             (t.observations(c.strategy, plan, contract.primary) for t in self.tasks),
             truncates=c.strategy.truncates,
         )
-        return RunReport(
+        report = RunReport(
             name=self.view.name,
             run_dir=self.writer.layout.root,
-            status=self.info["status"],
+            status=str(self.info["status"]),
             counts=self._counts(contract.primary),
             metrics=metrics,
             usage=self.view.usage,
             wall_s=self.clock.monotonic() - self.started,
-            error=error,
             issue_codes=dict(self.view.issue_codes),
             signal=signum,
+            abandoned_threads=self.services.calls.threads.abandoned,
         )
+        return write_end(self.writer, self.info, ending, report, self.clock)
 
     def _counts(self, primary: str) -> Counts:
         c = self.components
@@ -222,34 +260,39 @@ class RequestRun:
                 states[task.final_state] += 1
             elif task.done or task.job is not None or task.evaluate_only:
                 interrupted += 1
-        attempts = sum(len(task.done) for task in self.tasks)
         return Counts(
             tasks=len(self.tasks),
             interrupted=interrupted,
-            attempts=attempts,
+            attempts=sum(len(task.done) for task in self.tasks),
             reused_attempts=self.kept_attempts,
             **states,
         )
 
-    def _write_end(self, report: RunReport) -> None:
-        layout = self.writer.layout
-        with contextlib.suppress(OSError):  # tasks are still in it, or it was never made
-            os.rmdir(layout.state(RUNNING))
-        self.writer.write_document(layout.summary, summary_json(report, self.info), "summary")
-        text = summary_text(report, self.info).encode("utf-8")
-        write_atomic(layout.summary_text, text, "summary_text", Sync.NONE)
-        self.writer.write_document(layout.run_info, self.info, "run_info")
-        self.writer.log("run.finished", status=report.status, error=report.error)
+    async def close(self, limit_s: float = CLOSE_LIMIT_S) -> None:
+        """Close the components, each within `limit_s` seconds, and the logs, then give the
+        directory up. Idempotent.
 
-    async def close(self) -> None:
-        """Give the directory up and close the logs. Idempotent."""
+        A component that cannot be closed is noted; it never hides how the run ended.
+        """
         if self.beat is not None:
             self.beat.cancel()
         try:
-            if self.components.model is not None:
-                await self.components.model.close()
+            for component in (self.components.benchmark, self.components.model):
+                if component is not None:
+                    await self._close(component, limit_s)
         finally:
             if self.spending is not None:
                 self.spending.close()
-            self.claim.release(self.clock.now())
-            self.writer.close()
+            await asyncio.to_thread(self._give_up)
+
+    def _give_up(self) -> None:
+        self.writer.close()
+        self.claim.release(self.clock.now())
+
+    async def _close(self, component: Benchmark | Model, limit_s: float) -> None:
+        what = f"closing {component.id}"
+        try:
+            await self.services.calls.plugin(what, component.close, limit_s=limit_s)
+        except Exception as error:  # noqa: BLE001 - a plug-in may raise anything
+            with contextlib.suppress(StorageError):  # it is a note, no evidence
+                self.writer.log("run.cleanup_failed", what=what, message=str(error))

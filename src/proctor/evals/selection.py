@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from proctor.evals.components import Components
-from proctor.evals.contracts.benchmark import Selection
+from proctor.evals.components import Components, guard
+from proctor.evals.contracts.benchmark import Benchmark, Selection
 from proctor.evals.contracts.task import TaskSpec
 from proctor.evals.options import nearest
 from proctor.evals.request import SelectionRequest
+from proctor.evals.task_shape import shape_problems
 from proctor.kernel.errors import (
     BrokenComponent,
     DataError,
@@ -30,6 +31,7 @@ def load_and_select(components: Components, wanted: SelectionRequest) -> list[Ta
     _check_chosen(chosen, tasks, benchmark.id)
     if not chosen:
         raise _nothing(tasks, wanted)
+    _check_shapes(chosen, benchmark)
     _check_needs(components, chosen)
     return chosen
 
@@ -42,6 +44,12 @@ def task_problems(components: Components, task: TaskSpec) -> list[str]:
     if harness is not None and harness.needs_reference and task.reference is None:
         problems.append(f"harness {harness.id} needs a reference solution; this task has none")
     return problems
+
+
+def _needs(components: Components, task: TaskSpec) -> list[str]:
+    what = f"asking environment {components.environment.id!r} about task {task.id!r}"
+    found: list[str] = guard(what, task_problems, components, task)
+    return found
 
 
 def _guarded(method: str, call: Any, benchmark_id: str) -> list[TaskSpec]:
@@ -86,6 +94,17 @@ def _check_chosen(chosen: list[TaskSpec], tasks: list[TaskSpec], benchmark_id: s
         )
 
 
+def _check_shapes(chosen: Sequence[TaskSpec], benchmark: Benchmark) -> None:
+    """Refuse what no plan or record could hold, while nothing has run yet."""
+    problems = [
+        f"task {task.id!r}: {problem}"
+        for task in chosen
+        for problem in shape_problems(task, benchmark.evaluation_modes)
+    ]
+    if problems:
+        raise DataError(f"benchmark {benchmark.id!r} gave unusable tasks:", problems=problems)
+
+
 def _nothing(tasks: list[TaskSpec], wanted: SelectionRequest) -> NothingSelected:
     if not tasks:
         return NothingSelected("0 tasks selected: the data holds no task")
@@ -99,7 +118,7 @@ def _check_needs(components: Components, chosen: list[TaskSpec]) -> None:
     """Refuse a request none of whose tasks can run; single ones are recorded as they come."""
     reasons: dict[str, int] = {}
     for task in chosen:
-        problems = [task.invalid] if task.invalid is not None else task_problems(components, task)
+        problems = [task.invalid] if task.invalid is not None else _needs(components, task)
         if not problems:
             return
         for problem in problems:

@@ -10,6 +10,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any, TypeVar
+
+from proctor.evals.threads import TrackedThreads
+from proctor.kernel.errors import Stopped
+
+T = TypeVar("T")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -19,19 +25,19 @@ class Stop:
 
     def __init__(self) -> None:
         self.signal: int | None = None
-        self._requested = threading.Event()
+        self._requested = False  # no lock: a second signal may come while the first is handled
         self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     @property
     def requested(self) -> bool:
         """Whether somebody asked."""
-        return self._requested.is_set()
+        return self._requested
 
     def request(self, signum: int | None = None) -> None:
         """Ask for an orderly stop."""
         if not self.requested:
             self.signal = signum
-            self._requested.set()
+            self._requested = True
         for loop, event in list(self._waiters):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)
@@ -47,6 +53,22 @@ class Stop:
             await event.wait()
         finally:
             self._waiters.remove(waiter)
+
+
+async def unless_stopped(stop: Stop, function: Callable[..., T], *arguments: Any) -> T:
+    """Blocking preparation that leaves nothing behind: a stop does not wait for it. Raises
+    Stopped."""
+    loop = asyncio.get_running_loop()
+    work = loop.create_task(TrackedThreads().call("preparing", function, *arguments))
+    stopped = loop.create_task(stop.wait())
+    try:
+        await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise Stopped(signal=stop.signal)
+        return work.result()
+    finally:
+        stopped.cancel()
+        work.cancel()
 
 
 @contextmanager

@@ -31,6 +31,8 @@ class TaskState:
     stored_state: str | None = None
     """The state folder the task was found in, when it was."""
     job: AttemptJob | None = None
+    ready_since: float | None = None
+    """When its last attempt ended, as monotonic seconds; None before the first."""
     grade_only: bool = False
     """Whether only `evaluate_only` attempts may run (rescore)."""
 

@@ -8,7 +8,7 @@ the exit. Too many abandoned threads refuse further blocking calls instead of pi
 import asyncio
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from proctor.kernel.errors import RuntimeFault
@@ -18,19 +18,62 @@ T = TypeVar("T")
 MAX_ABANDONED = 64
 
 
+class BlockingCall:
+    """One call in a thread of its own. `ended` is done when the thread is, whoever waits."""
+
+    def __init__(self, what: str, number: int, function: Callable[..., Any], args: Any) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._what = what
+        self._function, self._args = function, args
+        self.outcome: asyncio.Future[Any] = self._loop.create_future()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        name = f"proctor-{what}-{number}"
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        outcome: Any = None
+        error: BaseException | None = None
+        try:
+            outcome = self._function(*self._args)
+        except BaseException as raised:  # noqa: BLE001 - handed to the caller as it is
+            error = raised
+            if isinstance(raised, StopIteration):
+                error = RuntimeError(f"{self._what} raised StopIteration")
+        try:
+            self._loop.call_soon_threadsafe(self._settle, outcome, error)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            return
+
+    def _settle(self, outcome: Any, error: BaseException | None) -> None:
+        self.ended.set_result(None)
+        if self.outcome.done():  # abandoned: its late result is ignored
+            return
+        if error is not None:
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(outcome)
+
+
 class TrackedThreads:
     """The threads of one launch."""
 
     def __init__(self, max_abandoned: int = MAX_ABANDONED) -> None:
         self._max_abandoned = max_abandoned
         self._numbers = itertools.count(1)
-        self._abandoned: set[threading.Thread] = set()
+        self._working: set[BlockingCall] = set()
+        self._abandoned: set[BlockingCall] = set()
 
     @property
     def abandoned(self) -> int:
         """How many abandoned threads are still running."""
-        self._abandoned = {t for t in self._abandoned if t.is_alive()}
+        self._abandoned = {call for call in self._abandoned if not call.ended.done()}
         return len(self._abandoned)
+
+    @property
+    def working(self) -> frozenset[BlockingCall]:
+        """The calls that somebody waits for now."""
+        return frozenset(self._working)
 
     async def call(self, what: str, function: Callable[..., T], *args: Any) -> T:
         """Run `function(*args)` in a thread; abandon it when this call is cancelled."""
@@ -41,38 +84,21 @@ class TrackedThreads:
                 permanent=True,
                 hint="give the blocking code its own time limit, or run it as a process",
             )
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-
-        def settle(outcome: T | None, error: BaseException | None) -> None:
-            if future.done():
-                return
-            if error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(outcome)  # type: ignore[arg-type]
-
-        def work() -> None:
-            outcome: T | None = None
-            error: BaseException | None = None
-            try:
-                outcome = function(*args)
-            except BaseException as raised:  # noqa: BLE001 - handed to the caller as it is
-                error = raised
-                if isinstance(raised, StopIteration):
-                    error = RuntimeError(f"{what} raised StopIteration")
-            try:
-                loop.call_soon_threadsafe(settle, outcome, error)
-            except RuntimeError:  # the loop is closed: nobody waits any more
-                return
-
-        thread = threading.Thread(
-            target=work, name=f"proctor-{what}-{next(self._numbers)}", daemon=True
-        )
-        thread.start()
+        call = BlockingCall(what, next(self._numbers), function, args)
+        self._working.add(call)
         try:
-            return await future
+            outcome: T = await call.outcome
+            return outcome
         except asyncio.CancelledError:
-            if thread.is_alive():
-                self._abandoned.add(thread)
+            if not call.ended.done():
+                self._abandoned.add(call)
             raise
+        finally:
+            self._working.discard(call)
+
+    @staticmethod
+    async def settled(calls: Collection[BlockingCall], limit_s: float) -> None:
+        """Wait until these calls have ended, at most `limit_s` seconds."""
+        waiting = [call.ended for call in calls if not call.ended.done()]
+        if waiting and limit_s > 0:
+            await asyncio.wait(waiting, timeout=limit_s)

@@ -5,11 +5,12 @@ its whole reservation. What a settled call did not need comes back at once; what
 its reservation counts too (a single overshoot of at most its own excess).
 """
 
-import threading
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Protocol
+from typing import Any, Protocol
 
+from proctor.kernel.clock import Clock
 from proctor.kernel.errors import Fault
 from proctor.kernel.issues import Cause
 
@@ -49,6 +50,22 @@ class BudgetLimits:
         return self.usd is None and self.tokens is None
 
 
+class WallBudget:
+    """Wall time that may pass before nothing new starts; what is running may end."""
+
+    def __init__(self, name: str, limit_s: float, clock: Clock) -> None:
+        self._name = name
+        self._limit_s = limit_s
+        self._clock = clock
+        self._end = clock.monotonic() + limit_s
+
+    def check(self) -> None:
+        """Raises BudgetExhausted once the time has passed."""
+        if self._clock.monotonic() >= self._end:
+            message = f"budget {self._name!r}: {self._limit_s:g} s of wall time are spent"
+            raise BudgetExhausted(message, permanent=True)
+
+
 class SpendingLog(Protocol):
     """Where reservations are recorded before the money can be spent."""
 
@@ -82,7 +99,11 @@ class Reservation:
 
 
 class Budget:
-    """One budget, shared by threads; a child's spending counts in its parent too."""
+    """One budget; a child's spending counts in its parent too.
+
+    `lock` makes every change one step for all threads that share the budget; a child uses its
+    parent's. Without one, the budget is for one thread.
+    """
 
     def __init__(
         self,
@@ -93,6 +114,7 @@ class Budget:
         parent: "Budget | None" = None,
         log: SpendingLog | None = None,
         first_number: int = 1,
+        lock: AbstractContextManager[Any] | None = None,
     ) -> None:
         self.name = name
         self.limits = limits
@@ -102,7 +124,8 @@ class Budget:
         self._log = log
         self._next_number = first_number
         self._closed = False
-        self._lock: threading.Lock = threading.Lock() if parent is None else parent._lock
+        self._lock: AbstractContextManager[Any]
+        self._lock = (lock or nullcontext()) if parent is None else parent._lock
 
     @property
     def spent(self) -> Amount:
@@ -118,6 +141,16 @@ class Budget:
     def exhausted(self) -> bool:
         """Whether a reservation was refused that will never fit, here or in a parent."""
         return any(budget._closed for budget in self._line())
+
+    def check(self) -> None:
+        """Raises BudgetExhausted once this budget or a parent is exhausted."""
+        for budget in self._line():
+            if budget._closed:
+                spent = budget._spent
+                message = (
+                    f"budget {budget.name!r} is spent: ${spent.usd:f} and {spent.tokens} tokens"
+                )
+                raise BudgetExhausted(message, permanent=True)
 
     def reserve(self, amount: Amount) -> Reservation:
         """Reserve `amount` here and in every parent, or raise BudgetExhausted and reserve

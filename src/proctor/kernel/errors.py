@@ -9,6 +9,7 @@
     │   ├── NothingSelected        0 tasks selected
     │   ├── RunDirectoryError      a run directory that cannot be used as asked
     │   └── RunIsLive              another process owns the run directory
+    ├── Stopped                  stopped on request before anything ran (exit 130 or 143)
     ├── StorageError             evidence could not be written: the run stops, resumable
     └── Fault                    something failed while running; carries its cause
         ├── EnvironmentFault       the sandbox: open, exec, transfer, vanished
@@ -104,6 +105,16 @@ class RunIsLive(UsageError):
     """Another process owns this run directory."""
 
     code = "run_is_live"
+
+
+class Stopped(ProctorError):
+    """Stopped before anything ran."""
+
+    code = "stopped"
+
+    def __init__(self, message: str | None = None, *, signal: int | None = None) -> None:
+        self.signal = signal
+        super().__init__(message)
 
 
 class StorageError(ProctorError):

@@ -14,6 +14,11 @@ def fault_point(name: str) -> None:
         _hook(name)
 
 
+def active() -> bool:
+    """Whether a hook is installed."""
+    return _hook is not None
+
+
 def install(hook: Callable[[str], None] | None) -> None:
     """Install `hook(name)` for every point, or remove it with None. For tests only."""
     global _hook

@@ -99,18 +99,37 @@ def pretty(value: Any) -> str:
     return _encode(_PRETTY, value) + "\n"
 
 
+SANITIZED_DEPTH = 100
+_INT_BITS = 14_000  # what the interpreter still turns into decimal digits by default
+
+
 def sanitized(value: Any) -> Any:
     """A copy of `value` that JSON can hold: odd numbers and types become text.
 
     For evidence and diagnostics of plug-ins, where losing the record would be worse than
-    changing the type of one field. Never used for observations.
+    changing the type of one field. Never used for observations. Never raises.
     """
-    if value is None or isinstance(value, bool | int | str):
+    return _sanitized(value, SANITIZED_DEPTH)
+
+
+def _sanitized(value: Any, depth: int) -> Any:
+    if value is None or isinstance(value, bool | str):
         return value
+    if isinstance(value, int):
+        return value if value.bit_length() <= _INT_BITS else hex(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
-    if isinstance(value, dict):
-        return {str(k): sanitized(v) for k, v in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [sanitized(v) for v in value]
-    return str(value)
+    if isinstance(value, dict | list | tuple | set | frozenset):
+        if depth == 0:
+            return "nested too deeply"
+        if isinstance(value, dict):
+            return {_text(k): _sanitized(v, depth - 1) for k, v in value.items()}
+        return [_sanitized(v, depth - 1) for v in value]
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception as error:  # noqa: BLE001 - somebody else's __str__
+        return f"a {type(value).__name__} that cannot be shown ({type(error).__name__})"

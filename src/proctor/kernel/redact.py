@@ -83,6 +83,25 @@ def _hides(key: object, item: Any) -> bool:
     return looks_secret(key)
 
 
+def secret_settings(value: Any) -> list[str]:
+    """The texts that stand under a key that looks secret, anywhere in a configuration."""
+    if isinstance(value, Mapping):
+        found: list[str] = []
+        for key, item in value.items():
+            found += _texts(item) if _hides(key, item) else secret_settings(item)
+        return found
+    if isinstance(value, list | tuple):
+        return [text for item in value for text in secret_settings(item)]
+    return []
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    items = value.values() if isinstance(value, Mapping) else value
+    return [t for v in items for t in _texts(v)] if isinstance(value, Iterable) else []
+
+
 def secret_values(environ: Mapping[str, str]) -> list[str]:
     """The values of all variables of `environ` whose names look secret."""
     return [value for name, value in environ.items() if value and looks_secret(name)]

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 DEFAULT_BACKOFF_S = 1.0
 MAX_BACKOFF_S = 60.0
+MAX_RETRY_AFTER_S = 300.0
+"""A wait that the other side asks for is honoured up to here. One that asks for more is not
+waited for at all: the attempt ends, saying so, instead of sleeping for hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,9 @@ class RetryPolicy:
         delay = self.backoff(retries_done, rng or random.Random())
         if retry_after_s is not None and retry_after_s > delay:
             delay = retry_after_s
+        if delay > max(MAX_RETRY_AFTER_S, self.max_backoff_s):
+            asked = f"asked to wait {delay:g} s, more than {MAX_RETRY_AFTER_S:g} s"
+            return RetryDecision(False, asked, matched)
         return RetryDecision(True, "retry", matched, delay)
 
     def backoff(self, retries_done: int, rng: random.Random) -> float:

@@ -92,7 +92,10 @@ Message: TypeAlias = Mapping[str, Any]
 
 
 class Model(ABC):
-    """An endpoint plus parameters. `name` is the model's id as the user wrote it."""
+    """An endpoint plus parameters. `name` is the model's id as the user wrote it, no adapter.
+
+    An adapter can also be made with an empty name, to list it; it then makes no calls.
+    """
 
     id: ClassVar[str]
     version: ClassVar[str] = "1"

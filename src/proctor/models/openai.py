@@ -127,7 +127,7 @@ class OpenAIModel(Model):
     def requirements(self) -> list[str]:
         key = os.environ.get(self._key_env, "")
         if not key:
-            if not self._key_required:
+            if not self._key_required or not self.name:
                 return []
             return [f"the variable {self._key_env} is not set: it must hold the API key"]
         if not key.isascii() or not key.isprintable() or " " in key:

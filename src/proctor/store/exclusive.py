@@ -5,6 +5,7 @@ system does not share locks between hosts, the note (`owner.json`) is the second
 another host whose heartbeat is fresh counts as live.
 """
 
+import contextlib
 import fcntl
 import os
 import socket
@@ -16,6 +17,7 @@ from typing import Any
 
 from proctor.kernel import jsontext
 from proctor.kernel.clock import iso
+from proctor.kernel.errors import StorageError
 from proctor.store.files import Sync, storage_error, write_json
 
 HEARTBEAT_S = 10.0
@@ -25,12 +27,14 @@ STALE_AFTER = timedelta(seconds=60)
 
 
 def process_start_time(pid: int) -> str | None:
-    """The kernel's start time of a process (clock ticks since boot), None when unknown."""
+    """The kernel's start time of a process (clock ticks since boot); None when it is not known
+    or the process has ended, even if nobody has reaped it yet."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    return stat.rsplit(")", 1)[-1].split()[19]
+    state, *fields = stat.rsplit(")", 1)[-1].split()
+    return None if state in "ZX" else fields[18]
 
 
 def boot_id() -> str | None:
@@ -65,7 +69,14 @@ class Owner:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Owner":
-        return cls(**{name: data.get(name) for name in cls.__dataclass_fields__})  # type: ignore[arg-type]
+        """Raises TypeError for a note that cannot be one."""
+        values = {name: data.get(name) for name in cls.__dataclass_fields__}
+        for name, value in values.items():
+            if name != "pid" and value is not None and not isinstance(value, str):
+                raise TypeError(f"{name} is {type(value).__name__}")
+        if type(values["pid"]) is not int or values["host"] is None:
+            raise TypeError("pid or host is missing")
+        return cls(**values)  # type: ignore[arg-type]
 
     def alive(self, now: datetime) -> bool:
         """Whether this owner is still at work, as far as this host can tell."""
@@ -79,11 +90,12 @@ class Owner:
         return start is not None and start == self.process_start_time
 
 
-def _moment(text: str) -> datetime:
+def _moment(text: str | None) -> datetime:
     try:
-        return datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text or "")
     except ValueError:
         return datetime.fromtimestamp(0, UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def read_owner(directory: str) -> Owner | None:
@@ -120,15 +132,22 @@ class Claim:
             raise storage_error(error, path) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             os.close(fd)
             return read_owner(directory) or Owner(0, "unknown host", None, None, "", "")
+        except OSError as error:  # a file system that cannot lock
+            os.close(fd)
+            raise storage_error(error, path) from error
         other = read_owner(directory)
         if other is not None and other.host != socket.gethostname() and other.alive(now):
             os.close(fd)
             return other
         claim = cls(directory, fd, Owner.current(now))
-        claim._write()
+        try:
+            claim._write()
+        except BaseException:
+            claim.abandon()
+            raise
         return claim
 
     def beat(self, now: datetime) -> None:
@@ -137,13 +156,24 @@ class Claim:
         self._write()
 
     def release(self, now: datetime) -> None:
-        """Give the directory up, saying so in the note. Idempotent."""
+        """Give the directory up, saying so in the note. Idempotent; never fails.
+
+        A note that cannot be written any more is removed: it must not say that we are at work.
+        """
         if self._fd < 0:
             return
         self._owner = _replace(self._owner, heartbeat=iso(now), released_at=iso(now))
         try:
             self._write()
+        except StorageError:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(self._directory, "owner.json"))
         finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Give the directory up without a note. Idempotent."""
+        if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 

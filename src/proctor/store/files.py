@@ -7,12 +7,13 @@ after the file's role: `<role>.begin`, `.partial` (half the bytes written), `.wr
 """
 
 import os
+import threading
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from proctor.kernel import jsontext
+from proctor.kernel import faults, jsontext
 from proctor.kernel.errors import StorageError
 from proctor.kernel.faults import fault_point
 
@@ -135,21 +136,21 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 class AppendFile:
-    """A file of lines that only grows. One write call a line, safe from several threads.
+    """A file of lines that only grows, safe from several threads. Lines are not synced.
 
-    After a crash the last line may be torn; the next opening ends it with a newline, so that it
-    damages no other line. Lines are not synced.
+    A crash or a full disk may leave a torn line; the next line that is written, by this process
+    or the one that opens the file again, ends it first, so that it damages no other line.
     """
 
     def __init__(self, path: str, role: str) -> None:
         self._path = path
         self._role = role
+        self._lock = threading.Lock()
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._fd = os.open(path, flags, 0o644)
             size = os.fstat(self._fd).st_size
-            if size and os.pread(self._fd, 1, size - 1) != b"\n":
-                os.write(self._fd, b"\n")
+            self._torn = size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
         except OSError as error:
             raise storage_error(error, path) from error
 
@@ -158,12 +159,23 @@ class AppendFile:
         data = (jsontext.dumps(value) + "\n").encode("utf-8")
         try:
             fault_point(f"{self._role}.begin")
-            written = os.write(self._fd, data)
-            while written < len(data):
-                written += os.write(self._fd, data[written:])
+            with self._lock:
+                self._write(b"\n" + data if self._torn else data)
             fault_point(f"{self._role}.done")
         except OSError as error:
             raise storage_error(error, self._path) from error
+
+    def _write(self, data: bytes) -> None:
+        """One write call in the usual case; in two halves where a test wants to come between."""
+        written = 0
+        if faults.active():
+            written = os.write(self._fd, data[: len(data) // 2])
+            self._torn = True
+            fault_point(f"{self._role}.partial")
+        while written < len(data):
+            written += os.write(self._fd, data[written:] if written else data)
+            self._torn = True
+        self._torn = False
 
     def close(self) -> None:
         """Close the file. Idempotent."""

@@ -185,7 +185,7 @@ def test_a_place_that_cannot_be_made(monkeypatch):
 
 def test_a_missing_copy_fails_the_opening_and_leaves_nothing():
     before = own_roots()
-    spec = EnvironmentSpec(copies=(("/etc/hosts", "hosts"), ("/no/such/file", "x")))
+    spec = EnvironmentSpec(copies=(("/etc/passwd", "hosts"), ("/no/such/file", "x")))
     with pytest.raises(EnvironmentFault, match="/no/such/file") as caught:
         asyncio.run(LocalEnvironment().open(spec, LABELS))
     assert (caught.value.fault_code, caught.value.permanent) == ("missing_copy", True)

@@ -1,6 +1,7 @@
 import os
 import stat
 import subprocess
+import warnings
 
 import pytest
 
@@ -34,7 +35,9 @@ def as_somebody(action):
     if os.geteuid() != 0:
         action()
         return
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # other threads: the child uses none
+        child = os.fork()
     if child == 0:
         status = 1
         try:

@@ -1,12 +1,23 @@
 """What a failed request means, and what Retry-After asks for."""
 
 import json
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from proctor.kernel.issues import Cause
-from proctor.models.errors import Category, Failure, classify, fault, retry_after_s, shown
+from proctor.models.errors import (
+    PERMANENT,
+    Category,
+    Failure,
+    classify,
+    fault,
+    retry_after_s,
+    shown,
+)
+from proctor.models.openai import OpenAIOptions
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 TOO_LONG = "This model's maximum context length is 16384 tokens. However, you requested 20000."
@@ -99,3 +110,13 @@ def test_foreign_text_is_one_bounded_line() -> None:
     assert text.startswith("a [31m b xxx")
     assert len(text) == 501
     assert text.isprintable()
+
+
+def test_the_documents_name_every_category_and_option() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "models.md").read_text("utf-8")
+    documented = dict(re.findall(r"^\| `(\w+)` \| (yes|no) \|", text, re.MULTILINE))
+    assert documented == {
+        category.value: "yes" if category in PERMANENT else "no" for category in Category
+    }
+    missing = [name for name in OpenAIOptions.model_fields if not re.search(rf"`{name}\b", text)]
+    assert missing == []

@@ -10,6 +10,7 @@ import pytest
 from proctor.kernel.errors import ModelFault
 from proctor.kernel.issues import Cause
 from proctor.models.contract import CallContext, ModelReply, ToolCall, Usage
+from proctor.models.openai import OpenAIModel
 from proctor.models.sampling import Sampling
 from proctor.models.scripted import ScriptedModel
 from proctor.models.scripted.rules import read
@@ -230,3 +231,10 @@ def test_settings_name_the_rules_and_parameters(tmp_path: Path) -> None:
 def test_usage_is_estimated_from_bytes() -> None:
     reply = ask(ScriptedModel("reference"), text="12345", reference="ééé")
     assert reply.usage == Usage(input_tokens=2, output_tokens=2, requests=1)
+
+
+def test_adapters_can_be_made_without_a_name_to_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    assert ScriptedModel("").requirements() == []
+    assert OpenAIModel("").requirements() == []

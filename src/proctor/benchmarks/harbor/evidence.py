@@ -28,15 +28,20 @@ _REFUSED = frozenset(["too_large", "not_a_file", "refused_path"])
 async def keep_evidence(
     job: VerifierJob, result: RunResult, session: EnvironmentSession, context: AttemptContext
 ) -> RunResult:
-    """Run the task's collect commands and keep its artifacts and `<logs>/artifacts`."""
+    """Run the collect commands and keep the artifacts that the task declares."""
     warnings = [w for step in job.collect if (w := await _collect(step, session)) is not None]
     for entry in job.artifacts:
-        warnings += await _keep(entry, session, context)
-    folder = ArtifactEntry(
-        source=posixpath.join(session.paths.logs, "artifacts"), destination="artifacts"
-    )
-    warnings += await _keep(folder, session, context, expected=False)
+        warnings += await _keep(entry, _inside(entry.source, session), context, session)
     return replace(result, issues=(*result.issues, *warnings)) if warnings else result
+
+
+def _inside(source: str, session: EnvironmentSession) -> str:
+    """Where a declared source is: a session that may be anywhere has its own /logs and /app."""
+    if not session.paths.logs.startswith("/logs"):
+        for fixed, place in (("/logs", session.paths.logs), ("/app", session.paths.workspace)):
+            if source == fixed or source.startswith(fixed + "/"):
+                return place + source.removeprefix(fixed)
+    return session.resolve(source)
 
 
 async def _collect(step: CollectSection, session: EnvironmentSession) -> Issue | None:
@@ -48,22 +53,14 @@ async def _collect(step: CollectSection, session: EnvironmentSession) -> Issue |
 
 
 async def _keep(
-    entry: ArtifactEntry,
-    session: EnvironmentSession,
-    context: AttemptContext,
-    *,
-    expected: bool = True,
+    entry: ArtifactEntry, source: str, context: AttemptContext, session: EnvironmentSession
 ) -> list[Issue]:
     name = entry.destination or posixpath.normpath(entry.source).lstrip("/.") or "workspace"
     target = context.artifacts_dir / "collected" / name
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        await session.download(
-            session.resolve(entry.source), target, limit_bytes=ARTIFACT_LIMIT_BYTES
-        )
+        await session.download(source, target, limit_bytes=ARTIFACT_LIMIT_BYTES)
     except FileNotFoundError:
-        message = f"the artifact {entry.source!r} is not there"
-        found = [_warning("artifact_missing", message)] if expected else []
+        found = [_warning("artifact_missing", f"the artifact {entry.source!r} is not there")]
     except EnvironmentFault as fault:
         if fault.fault_code not in _REFUSED:
             raise

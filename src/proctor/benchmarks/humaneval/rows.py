@@ -28,8 +28,8 @@ def read_problems(file: Path) -> list[Problem]:
     for row in json_rows(file, problems):
         task_id = ids.take(row.line, "task_id" in row.values, row.values.get("task_id"))
         faults = _faults(row)
-        for fault in faults:
-            problems.add(row.line, fault)
+        if faults:
+            problems.add(row.line, "; ".join(faults))
         if task_id is not None and not faults:
             found.append(_problem(task_id, row))
     ids.finish()

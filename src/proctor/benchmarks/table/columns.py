@@ -13,6 +13,9 @@ from proctor.benchmarks.table.reading import Row, kind_of
 from proctor.benchmarks.table.scorers.contract import Scorer, text_of
 from proctor.evals.contracts.task import Reference, TaskSpec
 
+MAX_NAMES = 200
+"""Rows with ever new keys must not be remembered without end."""
+
 _OPTIONAL = ("id", "reference", "category", "metadata", "files")
 
 
@@ -26,11 +29,12 @@ class TaskRows:
     def __init__(self, file: Path, columns: Columns, scorer: Scorer, problems: Problems) -> None:
         self._folder = file.parent
         self._columns = columns
+        self._names: dict[str, str] = dict(columns)
         self._scorer = scorer
         self._problems = problems
         self._ids = Ids(problems)
         self._required = ("input", "target") if scorer.needs_target else ("input",)
-        self._seen: dict[str, None] = {}
+        self._seen: dict[str, None] = {}  # the names of columns, in order
         self._rows = 0
         self._lacking: dict[str, list[int]] = {role: [] for role in self._required}
 
@@ -43,11 +47,12 @@ class TaskRows:
 
     def _task(self, row: Row) -> TaskSpec | None:
         self._rows += 1
-        if len(self._seen) < 200:
+        if not self._seen.keys() >= row.values.keys() and len(self._seen) < MAX_NAMES:
             self._seen.update(dict.fromkeys(row.values))
-        values = {role: row.values.get(name) for role, name in self._columns}
-        task_id = self._ids.take(row.line, self._columns.id in row.values, values["id"])
-        missing = [r for r in self._required if getattr(self._columns, r) not in row.values]
+        names = self._names
+        values = {role: row.values.get(name) for role, name in names.items()}
+        task_id = self._ids.take(row.line, names["id"] in row.values, values["id"])
+        missing = [role for role in self._required if names[role] not in row.values]
         for role in missing:
             self._lacking[role].append(row.line)
         if missing or task_id is None:
@@ -131,14 +136,14 @@ class TaskRows:
     def _note_columns(self) -> None:
         """A column that no row has is one problem; one that some rows lack is theirs."""
         for role, lines in self._lacking.items():
-            name = getattr(self._columns, role)
+            name = self._names[role]
             if lines and len(lines) == self._rows:
                 self._problems.add(1, self._no_column(role, name))
             else:
                 for line in lines:
                     self._problems.add(line, f"no {name!r} in this row")
         for role in _OPTIONAL:
-            name = getattr(self._columns, role)
+            name = self._names[role]
             if role in self._columns.model_fields_set and self._rows and name not in self._seen:
                 self._problems.add(1, self._no_column(role, name))
 

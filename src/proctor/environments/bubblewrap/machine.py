@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from proctor.environments.bubblewrap.system import FOLDERS, SHM, mounts, programs
+from proctor.environments.bubblewrap.system import FOLDERS, SHM, mounts
 from proctor.environments.copying import Ids
 from proctor.environments.removal import remove_entry
 
@@ -90,7 +90,7 @@ def _failure(candidate: Machine) -> str:
     root = tempfile.mkdtemp(prefix="proctor-probe-")
     try:
         tree = f"{root}/tree"
-        for folder in ("", SHM, "tree", *(f"tree/{name}" for name in (*FOLDERS, *programs()))):
+        for folder in ("", SHM, "tree", *(f"tree/{name}" for name in FOLDERS)):
             path = os.path.join(root, folder)
             os.makedirs(path, exist_ok=True)
             if candidate.ids is not None:

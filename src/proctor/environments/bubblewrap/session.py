@@ -77,14 +77,15 @@ class BubblewrapSession(HostedSession):
         self._fixed_args = _joined(words)
 
     def make_more(self) -> None:
+        public = self._policy.mode is NetworkMode.PUBLIC
+        exposed = self._settings.exposed
+        system.furnish(self._tree, self._ids, resolver=public, exposed=exposed)
         shm = os.path.join(self._root, system.SHM)
         os.mkdir(shm)
         for path in (shm, os.path.join(self._tree, "tmp")):
             os.chmod(path, 0o1777)  # noqa: S103 - as /tmp is everywhere; others cannot reach it
         if self._ids is not None:
             os.chown(shm, *self._ids)
-        public = self._policy.mode is NetworkMode.PUBLIC
-        system.furnish(self._files, resolver=public, exposed=self._settings.exposed)
         self._files.make(self.locate(self._workdir), self._workdir)
 
     async def exec(
@@ -116,6 +117,7 @@ class BubblewrapSession(HostedSession):
                     [*self._machine.command, "--args", str(args),
                      "--json-status-fd", str(report), "--", *inner],
                     cwd="/", env=CLEAN, stdin=stdin, keep_fds=(args, report),
+                    lingers=False,
                 )  # fmt: skip
                 result = await run_child(
                     start,

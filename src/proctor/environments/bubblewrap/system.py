@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from functools import cache
 
-from proctor.environments.rooted import RootedFiles
+from proctor.environments.copying import Ids
 
 SYSTEM = ".system"
 _PROGRAMS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -18,9 +18,8 @@ _OWN = ("etc", "tests", "logs", "solution")
 """Folders mounted onto themselves, so that nothing inside can exchange them."""
 
 _ETC = (
-    "alternatives", "ssl/certs", "ca-certificates", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
-    "services", "protocols", "mime.types", "fonts", "perl", "python3", "terminfo", "profile",
-    "bash.bashrc", "debian_version", "java", "java-17-openjdk", "java-21-openjdk",
+    "alternatives", "ssl/certs", "ld.so.cache", "services", "protocols", "mime.types", "fonts",
+    "perl", "terminfo", "java-17-openjdk", "java-21-openjdk",
 )  # fmt: skip
 _PASSWD = b"""root:x:0:0:root:/root:/bin/bash
 daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
@@ -32,8 +31,9 @@ _NSSWITCH = b"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetw
 
 FOLDERS = (
     "app", "tests", "solution", "logs", "logs/agent", "logs/verifier", "logs/artifacts",
-    "root", "home", "tmp", "run", "var", "var/tmp", "opt", "etc", "proc", "dev", SYSTEM,
+    "root", "tmp", "run", "var", "var/tmp", "etc", "etc/ssl",
 )  # fmt: skip
+"""What a new tree holds; the places of the mounts are made by bwrap with the first command."""
 SHM = "shm"
 """A folder beside the tree: what the sandbox has as /dev/shm."""
 
@@ -77,10 +77,8 @@ def mounts(root: str, tree: str, exposed: Sequence[str]) -> list[str]:
     return [*words, "--remount-ro", f"/{SYSTEM}"]
 
 
-def furnish(files: RootedFiles, *, resolver: bool, exposed: Sequence[str]) -> None:
+def furnish(tree: str, ids: Ids, *, resolver: bool, exposed: Sequence[str]) -> None:
     """Put the small files and links of a new tree in their places, before any agent is there."""
-    for name in programs():
-        files.make([name], f"/{name}")
     contents = {
         "passwd": _PASSWD, "group": _GROUP, "hosts": _HOSTS, "nsswitch.conf": _NSSWITCH,
         "hostname": b"proctor\n",
@@ -88,15 +86,20 @@ def furnish(files: RootedFiles, *, resolver: bool, exposed: Sequence[str]) -> No
     if resolver:
         contents |= {name: text for name in ("resolv.conf", "hosts") if (text := _host_file(name))}
     for name, text in contents.items():
-        files.write(["etc", name], f"/etc/{name}", text, 0o644)
+        with open(f"{tree}/etc/{name}", "xb", buffering=0) as stream:
+            stream.write(text)
+            if ids is not None:
+                os.fchown(stream.fileno(), *ids)
     links = {f"etc/{name}": f"/{SYSTEM}/etc/{name}" for name in public_etc()}
-    links |= {path.lstrip("/"): f"/{SYSTEM}{path}" for path in exposed}
     links |= {"etc/mtab": "/proc/self/mounts", "etc/os-release": "/usr/lib/os-release"}
     zone = os.path.realpath("/etc/localtime")
     if zone.startswith("/usr/"):
         links["etc/localtime"] = zone
+    for path in exposed:
+        os.makedirs(os.path.dirname(f"{tree}{path}"), exist_ok=True)
+        links[path.lstrip("/")] = f"/{SYSTEM}{path}"
     for path, target in links.items():
-        files.link(path.split("/"), f"/{path}", target)
+        os.symlink(target, f"{tree}/{path}")
 
 
 def _host_file(name: str) -> bytes:

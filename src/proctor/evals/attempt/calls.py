@@ -20,6 +20,17 @@ class DeadlineReached(Exception):
         super().__init__(f"{what} reached its limit of {limit_s:g} s")
 
 
+class StrayCancellation(Exception):
+    """Called code ended with CancelledError although nobody had cancelled it.
+
+    Our own cancellations always propagate. This one must not look like them: the attempt would
+    end without an outcome, and its worker with it.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} ended with CancelledError although nobody cancelled it")
+
+
 class Calls:
     """Bounded calls, sharing the launch's tracked threads."""
 
@@ -41,38 +52,49 @@ class Calls:
     async def bounded(
         self, what: str, coroutine: Coroutine[Any, Any, Any], limit_s: float | None
     ) -> Any:
-        """Await within `limit_s` seconds; raises DeadlineReached. Code that ignores its
-        cancellation is left behind after a grace."""
-        if limit_s is None:
-            return await coroutine
+        """Await within `limit_s` seconds (None: without limit); raises DeadlineReached and
+        StrayCancellation. Code that ignores its cancellation is left behind after a grace.
+
+        The code runs in a task of its own, so that a cancellation it makes stays its own.
+        """
         task = asyncio.get_running_loop().create_task(coroutine)
         try:
-            if await ended(task, limit_s):
-                return task.result()
+            in_time = await ended(task, limit_s)
         except asyncio.CancelledError:
             await self._stop(task)
             raise
+        if in_time:
+            if task.cancelled():
+                raise StrayCancellation(what)
+            return task.result()
         await self._stop(task)
-        raise DeadlineReached(what, limit_s)
+        raise DeadlineReached(what, limit_s or 0.0)
 
     async def _stop(self, task: asyncio.Task[Any]) -> None:
         task.cancel()
-        if await ended(task, CANCEL_GRACE_S):
-            if not task.cancelled():
-                task.exception()  # seen: it must not be reported as never retrieved
-            return
-        self._left_behind.add(task)
-        task.add_done_callback(self._settle)
+        try:
+            await ended(task, CANCEL_GRACE_S)
+        finally:  # also when we are cancelled while we wait
+            if task.done():
+                look_at(task)
+            else:
+                self._left_behind.add(task)
+                task.add_done_callback(self._settle)
 
     def _settle(self, task: asyncio.Task[Any]) -> None:
         self._left_behind.discard(task)
-        if not task.cancelled():
-            task.exception()
+        look_at(task)
 
 
-async def ended(task: "asyncio.Future[Any]", limit_s: float) -> bool:
-    """Wait for `task` to end, at most `limit_s` seconds; whether it did. Cheaper than
-    `asyncio.wait`, which every attempt would pay for several times."""
+def look_at(task: "asyncio.Future[Any]") -> None:
+    """Take the exception of a task that nobody waits for, so that asyncio does not report it."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def ended(task: "asyncio.Future[Any]", limit_s: float | None) -> bool:
+    """Wait for `task` to end, at most `limit_s` seconds (None: as long as it takes); whether it
+    did. Cheaper than `asyncio.wait`, which every attempt would pay for several times."""
     if task.done():
         return True
     loop = asyncio.get_running_loop()
@@ -82,12 +104,13 @@ async def ended(task: "asyncio.Future[Any]", limit_s: float) -> bool:
         if not waiter.done():
             waiter.set_result(None)
 
-    timer = loop.call_later(limit_s, wake)
+    timer = loop.call_later(limit_s, wake) if limit_s is not None else None
     task.add_done_callback(wake)
     try:
         await waiter
     finally:
-        timer.cancel()
+        if timer is not None:
+            timer.cancel()
         task.remove_done_callback(wake)
     return task.done()
 

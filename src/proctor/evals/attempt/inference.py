@@ -1,5 +1,6 @@
 """The agent's part of a try: start the harness, run it within its time, collect what it left."""
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -7,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from proctor.environments.contract import EnvironmentSession
-from proctor.evals.attempt.calls import DeadlineReached
+from proctor.evals.attempt.calls import Calls, DeadlineReached
+from proctor.evals.attempt.checking import checked_result
 from proctor.evals.attempt.job import AttemptJob
 from proctor.evals.attempt.ownership import Ownership
 from proctor.evals.attempt.phases import PhaseLog
 from proctor.evals.attempt.services import AttemptServices
 from proctor.evals.contracts.benchmark import Benchmark, HarnessFreeBenchmark
-from proctor.evals.contracts.harness import AttemptContext, HarnessSession
+from proctor.evals.contracts.harness import AttemptContext, Harness, HarnessSession
 from proctor.evals.contracts.model import AttemptModel
 from proctor.evals.contracts.result import RunResult
 from proctor.evals.contracts.task import PreparedTask
 from proctor.evals.planner import ExecutionPlan
 from proctor.evals.results.artifacts import inventory
 from proctor.kernel import jsontext
-from proctor.kernel.errors import AgentFault
 from proctor.kernel.issues import Cause, Phase, Severity
 from proctor.models.contract import CallContext, Usage
 
@@ -36,11 +37,20 @@ class Inference:
         self._job = job
         self._log = log
         self._model: AttemptModel | None = None
+        self._over = False
 
     async def run(
         self, plan: ExecutionPlan, session: EnvironmentSession, prepared: PreparedTask
     ) -> RunResult:
         """Run the agent in its session and collect its artifacts. Raises PhaseFailed."""
+        try:
+            return await self._run(plan, session, prepared)
+        finally:
+            self._over = True
+
+    async def _run(
+        self, plan: ExecutionPlan, session: EnvironmentSession, prepared: PreparedTask
+    ) -> RunResult:
         context = self._context(plan, prepared)
         owned = Ownership()
         try:
@@ -69,16 +79,32 @@ class Inference:
         harness, calls = self._s.components.harness, self._s.calls
         if harness is None:
             return await self._harness_free(plan, session, prepared, context)
-        agent = await calls.bounded(
-            "starting the harness", harness.start(session, prepared, context), plan.open_timeout_s
-        )
-        if type(agent).close is not HarnessSession.close:
-            owned.add("harness session", agent.close)
-        await switch_network(session, plan, "run")
+        starting = self._start(harness, session, prepared, context, owned)
+        agent = await calls.bounded("starting the harness", starting, plan.open_timeout_s)
+        await switch_network(session, plan, "run", calls)
         limit = plan.agent_timeout_s
         if limit is not None and agent.keeps_time:
             limit += OWN_TIME_MARGIN_S
         return await self._within(calls.bounded("the agent", agent.run(), limit), agent.partial)
+
+    @staticmethod
+    async def _start(
+        harness: Harness,
+        session: EnvironmentSession,
+        prepared: PreparedTask,
+        context: AttemptContext,
+        owned: Ownership,
+    ) -> HarnessSession:
+        """Start an agent and own it in the same step; one that comes too late is closed."""
+        agent = await harness.start(session, prepared, context)
+        closes = type(agent).close is not HarnessSession.close
+        if too_late():
+            if closes:
+                await agent.close()
+            raise asyncio.CancelledError
+        if closes:
+            owned.add("harness session", agent.close)
+        return agent
 
     async def _harness_free(
         self,
@@ -89,7 +115,7 @@ class Inference:
     ) -> RunResult:
         benchmark = self._s.components.benchmark
         assert isinstance(benchmark, HarnessFreeBenchmark)  # checked in preflight
-        await switch_network(session, plan, "run")
+        await switch_network(session, plan, "run", self._s.calls)
         call = self._s.calls.plugin(
             "the agent",
             benchmark.run_task,
@@ -108,15 +134,10 @@ class Inference:
             return replace(self._checked(partial()), timed_out=True)
 
     def _checked(self, result: Any) -> RunResult:
-        if not isinstance(result, RunResult):
-            raise AgentFault(f"the harness returned {type(result).__name__}, not RunResult")
-        try:
-            jsontext.dumps(result.final_answer)
-        except jsontext.JsonError as error:
-            raise AgentFault(f"the final answer cannot be stored as JSON: {error}") from None
-        if result.usage == Usage():
-            return replace(result, usage=self.usage)
-        return result
+        checked = checked_result(result)
+        if checked.usage == Usage():
+            return replace(checked, usage=self.usage)
+        return checked
 
     def _note(self, plan: ExecutionPlan, result: RunResult) -> None:
         self._log.issues.extend(result.issues)
@@ -167,13 +188,23 @@ class Inference:
             deadline_s=plan.agent_timeout_s,
             model=self._model,
             artifacts_dir=Path(self._s.store.artifacts_dir(self._job.task, self._job.index)),
+            still_open=lambda: not self._over,
         )
 
 
-async def switch_network(session: EnvironmentSession, plan: ExecutionPlan, phase: str) -> None:
+async def switch_network(
+    session: EnvironmentSession, plan: ExecutionPlan, phase: str, calls: Calls
+) -> None:
     """Put the phase's policy in force, where the plan's phases differ."""
     if plan.environment.network.switches:
-        await session.set_network(getattr(plan.environment.network, phase))
+        switching = session.set_network(getattr(plan.environment.network, phase))
+        await calls.bounded("switching the network", switching, plan.open_timeout_s)
+
+
+def too_late() -> bool:
+    """Whether the code that asks has been cancelled: nobody takes what it acquired."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _reference_text(prepared: PreparedTask) -> str | None:

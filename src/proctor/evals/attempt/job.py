@@ -30,7 +30,7 @@ class AttemptJob:
     result_issues: tuple[Issue, ...] = ()
     started_at: datetime | None = None
     waiting_s: float = 0.0
-    waiting_since: float = 0.0
+    waiting_since: float | None = None
     phases_s: dict[str, float] = field(default_factory=dict)
     reused: bool = False
     """Whether `result` was read from an earlier execution's run record."""

@@ -9,24 +9,27 @@ they are raised; `CancelledError`, `KeyboardInterrupt` and `SystemExit` always p
 """
 
 import asyncio
+from collections.abc import Mapping
+from pathlib import Path
 
 from proctor.environments.contract import EnvironmentSession
 from proctor.environments.gates import current_permit
 from proctor.evals.attempt.blame import PhaseFailed
+from proctor.evals.attempt.checking import checked_evaluation, checked_prepared
 from proctor.evals.attempt.grading import Grade, grade
-from proctor.evals.attempt.inference import Inference, switch_network
+from proctor.evals.attempt.inference import Inference, switch_network, too_late
 from proctor.evals.attempt.job import AttemptJob
 from proctor.evals.attempt.ownership import Ownership
 from proctor.evals.attempt.phases import PhaseLog
 from proctor.evals.attempt.record import run_record
 from proctor.evals.attempt.services import AttemptServices
 from proctor.evals.contracts.benchmark import Benchmark
-from proctor.evals.contracts.result import Artifact, Evaluation, RunResult
+from proctor.evals.contracts.result import Artifact, RunResult
 from proctor.evals.contracts.task import PreparedTask
 from proctor.evals.planner import ExecutionPlan
 from proctor.evals.results.artifacts import keep_all
 from proctor.evals.selection import task_problems
-from proctor.kernel.errors import BenchmarkFault, EnvironmentFault, EvaluatorFault
+from proctor.kernel.errors import EnvironmentFault
 from proctor.kernel.issues import Cause, Issue, Phase, Severity
 from proctor.models.contract import Usage
 
@@ -103,26 +106,38 @@ class Try:
                 await self._s.store.begin(job.task, job.index, plan, digest)
                 job.plan, job.plan_digest = plan, digest
         assert job.plan is not None
-        for code, message in environment.notices(job.plan.environment):
-            self.log.note(Severity.WARNING, Phase.PLAN, Cause.ENVIRONMENT, code, message)
+        with self.log.phase(Phase.PLAN):
+            for code, message in environment.notices(job.plan.environment):
+                self.log.note(Severity.WARNING, Phase.PLAN, Cause.ENVIRONMENT, code, message)
         return job.plan
 
     async def _open(self, plan: ExecutionPlan, owned: Ownership, name: str) -> EnvironmentSession:
-        labels = {**self._s.labels, "task": self._job.task.id, "attempt": str(self._job.index)}
-        opening = _open_or_close(self._s, plan, labels)
         with self.log.phase(Phase.OPEN):
             session: EnvironmentSession = await self._s.calls.bounded(
-                "opening the environment", opening, plan.open_timeout_s
+                "opening the environment", self._opened(plan, owned, name), plan.open_timeout_s
             )
-            if not plan.keep_environment:
-                owned.add(name, session.close)
+        return session
+
+    async def _opened(self, plan: ExecutionPlan, owned: Ownership, name: str) -> EnvironmentSession:
+        """Open a session and own it in the same step; one that comes too late is closed."""
+        labels = {**self._s.labels, "task": self._job.task.id, "attempt": str(self._job.index)}
+        session = await self._s.components.environment.open(plan.environment, labels)
+        if too_late():
+            await session.close()
+            raise asyncio.CancelledError
+        if not plan.keep_environment:
+            owned.add(name, session.close)
+        if plan.environment.network.switches:
+            baseline = plan.environment.network.baseline
+            owned.add(f"network of the {name}", lambda: session.set_network(baseline))
         return session
 
     async def _prepare(self, plan: ExecutionPlan, session: EnvironmentSession) -> PreparedTask:
         task, benchmark = self._job.task, self._s.components.benchmark
         with self.log.phase(Phase.PREPARE):
-            for target, source in task.files.items():
-                await session.upload(source, target)
+            if task.files:
+                placing = _place(session, task.files)
+                await self._s.calls.bounded("placing files", placing, plan.open_timeout_s)
             if type(benchmark).prepare_task is Benchmark.prepare_task:
                 return PreparedTask(task, task.input)
             prepared = await self._s.calls.plugin(
@@ -133,11 +148,7 @@ class Try:
                 plan.benchmark_plan,
                 limit_s=plan.open_timeout_s,
             )
-            if not isinstance(prepared, PreparedTask):
-                raise BenchmarkFault(
-                    f"prepare_task returned {type(prepared).__name__}, not PreparedTask"
-                )
-            return prepared
+            return checked_prepared(prepared, task)
 
     def _refuse_error(self, result: RunResult) -> None:
         """An error that inference returned is tried again when a pattern wants it."""
@@ -167,7 +178,7 @@ class Try:
 
     async def _enter_evaluation(self, session: EnvironmentSession, plan: ExecutionPlan) -> None:
         with self.log.phase(Phase.EVALUATE):
-            await switch_network(session, plan, "evaluation")
+            await switch_network(session, plan, "evaluation", self._s.calls)
 
     async def _evaluate(
         self,
@@ -185,11 +196,7 @@ class Try:
                 session,
                 limit_s=plan.evaluation_timeout_s,
             )
-            if not isinstance(evaluation, Evaluation):
-                raise EvaluatorFault(
-                    f"evaluate returned {type(evaluation).__name__}, not Evaluation",
-                    permanent=True,
-                )
+            evaluation = checked_evaluation(evaluation)
             self.artifacts = result.artifacts
             if evaluation.artifacts:
                 folder = self._s.store.artifacts_dir(self._job.task, self._job.index)
@@ -199,13 +206,6 @@ class Try:
             return grade(self._s.contract, evaluation)
 
 
-async def _open_or_close(
-    services: AttemptServices, plan: ExecutionPlan, labels: dict[str, str]
-) -> EnvironmentSession:
-    """Open a session; one that arrives after nobody waits for it any more is closed."""
-    session = await services.components.environment.open(plan.environment, labels)
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        await session.close()
-        raise asyncio.CancelledError
-    return session
+async def _place(session: EnvironmentSession, files: Mapping[str, Path]) -> None:
+    for target, source in files.items():
+        await session.upload(source, target)

@@ -1,13 +1,17 @@
 """How a try ends: a record, or another try."""
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
-from proctor.evals.attempt.blame import PhaseFailed
+from proctor.evals.attempt.blame import PhaseFailed, blame
 from proctor.evals.attempt.grading import Grade
+from proctor.evals.attempt.inference import too_late
 from proctor.evals.attempt.job import AttemptJob, Finished, RetryLater, TryOutcome
 from proctor.evals.attempt.lifecycle import ReturnedError, Try
-from proctor.evals.attempt.record import Left, attempt_record
+from proctor.evals.attempt.record import Left, attempt_record, result_json
 from proctor.evals.attempt.services import AttemptServices
+from proctor.kernel.errors import StorageError
 from proctor.kernel.issues import Cause, Issue, Phase, Severity, highest
 from proctor.kernel.retry import RetryDecision
 
@@ -21,7 +25,7 @@ async def run_try(services: AttemptServices, job: AttemptJob) -> TryOutcome:
     attempt = Try(services, job)
     job.started_at = job.started_at or services.clock.now()
     try:
-        grade = await attempt.grade()
+        grade = await _graded(attempt)
     except ReturnedError as error:
         issue = Issue(Severity.ERROR, Phase.RUN, Cause.AGENT, "agent_error", str(error))
         decision = services.retry.decide(str(error), job.retries)
@@ -45,6 +49,27 @@ async def run_try(services: AttemptServices, job: AttemptJob) -> TryOutcome:
             return _retry(attempt, job, fault, decision)
     attempt.log.issues.extend(grade.issues)
     return _finish(services, attempt, job, grade, None)
+
+
+async def _graded(attempt: Try) -> Grade:
+    """The grade of a try. A defect of ours, or of a plug-in where nobody expected it, is that
+    attempt's fatal issue: it never reaches the other tasks."""
+    try:
+        return await attempt.grade()
+    except (ReturnedError, PhaseFailed, StorageError):
+        raise
+    except asyncio.CancelledError as error:
+        if too_late():
+            raise
+        raise _unexpected(attempt, error) from error
+    except Exception as error:
+        raise _unexpected(attempt, error) from error
+
+
+def _unexpected(attempt: Try, error: BaseException) -> PhaseFailed:
+    found = blame(attempt.log.last, error).issue
+    issue = replace(found, severity=Severity.FATAL, cause=Cause.RUNTIME, code="internal_error")
+    return PhaseFailed(issue, permanent=True, retry_after_s=None)
 
 
 def _evaluation_failed(services: AttemptServices, grade: Grade) -> Issue | None:
@@ -83,7 +108,7 @@ def _retry(attempt: Try, job: AttemptJob, issue: Issue, decision: RetryDecision)
         "issues": [i.to_json() for i in attempt.log.issues],
         "usage": attempt.usage.to_json(),
         "plan": job.plan.to_json() if job.plan is not None else None,
-        "result": attempt.result.to_json() if attempt.result is not None else None,
+        "result": result_json(attempt.result) if attempt.result is not None else None,
     }
     return RetryLater(issue, issue.phase, scope, decision.matched, decision.delay_s, details)
 

@@ -5,12 +5,13 @@ cancellation that arrives meanwhile waits until the releases are over.
 """
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any
 
 from proctor.evals.attempt.blame import blame
-from proctor.evals.attempt.calls import ended
+from proctor.evals.attempt.calls import ended, look_at
 from proctor.kernel.issues import Cause, Issue, Phase, Severity
 
 CLOSE_LIMIT_S = 30.0
@@ -53,16 +54,19 @@ class Ownership:
         cancelled = False
         while self._held:
             cancelled |= await self._close(*self._held.pop())
-        if cancelled and error is None:
-            raise asyncio.CancelledError
+        if cancelled and not isinstance(error, asyncio.CancelledError):
+            raise asyncio.CancelledError from error  # the stop must not get lost
 
     async def _close(self, name: str, close: Callable[[], Awaitable[Any]]) -> bool:
-        task = asyncio.ensure_future(close())
+        task = asyncio.ensure_future(_called(close))
         cancelled = await finish_shielded(task, self._limit_s)
         if not task.done():
             task.cancel()
+            task.add_done_callback(look_at)
             self._warn(name, f"did not close within {self._limit_s:g} s")
-        elif not task.cancelled() and (error := task.exception()) is not None:
+        elif task.cancelled():
+            self._warn(name, "closing ended with CancelledError although nobody cancelled it")
+        elif (error := task.exception()) is not None:
             found = blame(Phase.CLEANUP, error).issue
             self._warn(name, found.message, found.cause, found.traceback)
         return cancelled
@@ -78,6 +82,13 @@ class Ownership:
         self.warnings.append(
             Issue(Severity.WARNING, Phase.CLEANUP, cause, "cleanup_failed", text, traceback)
         )
+
+
+async def _called(close: Callable[[], Any]) -> None:
+    """A close that is a plain function, or raises before it can be awaited, is one that fails."""
+    closing = close()
+    if inspect.isawaitable(closing):
+        await closing
 
 
 async def finish_shielded(task: "asyncio.Future[Any]", limit_s: float) -> bool:

@@ -17,6 +17,8 @@ class PhaseLog:
         self._clock = clock
         self._job = job
         self.issues: list[Issue] = []
+        self.last = Phase.PLAN
+        """The phase that was entered last."""
 
     def note(self, severity: Severity, phase: Phase, cause: Cause, code: str, message: str) -> None:
         """Record an issue."""
@@ -28,6 +30,7 @@ class PhaseLog:
 
         Evidence that cannot be written is nobody's fault in the attempt: it stops the run.
         """
+        self.last = phase
         start = self._clock.monotonic()
         try:
             yield

@@ -41,7 +41,7 @@ def attempt_record(
         "schema_version": ATTEMPT_SCHEMA,
         "task_id": job.task.id,
         "attempt": job.index,
-        "status": _status(result, failure),
+        "status": _status(job, result, failure),
         "metrics": dict(grade.values) if grade is not None else {},
         "unavailable": dict(grade.unavailable) if grade is not None else {},
         "final_answer": result.final_answer if result is not None else None,
@@ -68,9 +68,12 @@ def attempt_record(
     }
 
 
-def _status(result: RunResult | None, failure: Issue | None) -> str:
+def _status(job: AttemptJob, result: RunResult | None, failure: Issue | None) -> str:
     if failure is not None:
-        return "eval_error" if failure.phase is Phase.EVALUATE else "run_error"
+        # With the run record durable, whatever fails (opening a fresh environment too) is
+        # the evaluation's failure.
+        graded = job.result is not None or failure.phase is Phase.EVALUATE
+        return "eval_error" if graded else "run_error"
     if result is None or result.error or result.timed_out:
         return "run_error"
     return "completed"
@@ -84,6 +87,11 @@ def _error(result: RunResult | None, failure: Issue | None) -> str | None:
     return result.error if result is not None else None
 
 
+def result_json(result: RunResult) -> dict[str, Any]:
+    """A run result as JSON, whatever its harness left in the telemetry."""
+    return {**result.to_json(), "telemetry": jsontext.sanitized(dict(result.telemetry))}
+
+
 def run_record(
     job: AttemptJob, prepared: PreparedTask, result: RunResult, digests: Mapping[str, str]
 ) -> dict[str, Any]:
@@ -92,7 +100,7 @@ def run_record(
         "schema_version": RUN_SCHEMA,
         "task_id": job.task.id,
         "attempt": job.index,
-        "result": {**result.to_json(), "telemetry": jsontext.sanitized(dict(result.telemetry))},
+        "result": result_json(result),
         "issues": [i.to_json() for i in job.result_issues],
         "retry_count": job.retries,
         "phases_s": {name: round(value, 6) for name, value in job.phases_s.items()},

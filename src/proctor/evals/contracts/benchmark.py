@@ -89,6 +89,9 @@ class Benchmark(ABC):
     ) -> Evaluation | Awaitable[Evaluation]:
         """Grade one attempt. `session` is None in mode `none`. Sync or async."""
 
+    async def close(self) -> None:
+        """Release what grading acquired, once per request. Idempotent."""
+
 
 class HarnessFreeBenchmark(Benchmark):
     """A benchmark that can run a task itself, without a harness (harness id `none`)."""

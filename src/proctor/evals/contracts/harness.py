@@ -1,7 +1,8 @@
 """A harness is the agent under test as a program."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -9,6 +10,10 @@ from proctor.environments.contract import EnvironmentSession
 from proctor.evals.contracts.model import AttemptModel
 from proctor.evals.contracts.result import RunResult
 from proctor.evals.contracts.task import PreparedTask
+
+
+def _always() -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +30,16 @@ class AttemptContext:
     deadline_s: float | None
     model: AttemptModel | None
     artifacts_dir: Path
+    still_open: Callable[[], bool] = field(default=_always, compare=False, repr=False)
+    """Whether this try still counts; code that outlives its limit must not write any more."""
 
     def artifact_path(self, name: str) -> Path:
-        """Where to write the artifact `name` (a relative path without `..`)."""
+        """Where to write the artifact `name` (a relative path without `..`).
+
+        Raises ValueError for another path, RuntimeError when the attempt is over.
+        """
+        if not self.still_open():
+            raise RuntimeError(f"too late for artifact {name!r}: this attempt is over")
         relative = Path(name)
         if relative.is_absolute() or ".." in relative.parts or not relative.parts:
             raise ValueError(f"not a relative artifact path: {name!r}")

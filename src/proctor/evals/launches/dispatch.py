@@ -6,9 +6,11 @@ holds no worker; it keeps its place. Taking costs the number of requests at most
 """
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from proctor.environments.gates import Permit, gate_of
 from proctor.evals.launches.slot import Slot, SlotState
@@ -17,7 +19,7 @@ from proctor.evals.tasks import TaskState
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A task for a worker. `permit` is held when the task's provider is limited."""
+    """A task for a worker. `permit` is held when the task's next try uses a provider."""
 
     slot: Slot
     task: TaskState
@@ -30,18 +32,25 @@ class Dispatcher:
     def __init__(self, slots: Sequence[Slot]) -> None:
         self._slots = slots
         self._first = 0
-        self._due: deque[tuple[Slot, TaskState]] = deque()
+        self._due: dict[str | None, deque[tuple[int, Slot, TaskState]]] = {}
+        self._order = count()
         self._idle: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
+        self._asked: set[str] = set()
         self.closed = False
         self.pending = 0
         """Tasks that wait for a worker or for the end of their back-off."""
 
-    def add(self, slot: Slot, tasks: Sequence[TaskState]) -> None:
-        """Queue the tasks of a prepared request."""
-        slot.queue.extend(tasks)
-        self.pending += len(slot.queue)
-        self.wake(len(slot.queue))
+    def add(self, slot: Slot, tasks: Iterable[TaskState]) -> int:
+        """Queue the tasks of a prepared request; how many they are."""
+        assert slot.run is not None
+        added = 0
+        for task in tasks:
+            slot.queues.setdefault(slot.run.provider_of(task), deque()).append((added, task))
+            added += 1
+        self.pending += added
+        self.wake(added)
+        return added
 
     def back_off(self) -> None:
         """A task left its worker to wait; `due` brings it back."""
@@ -49,24 +58,36 @@ class Dispatcher:
 
     def due(self, slot: Slot, task: TaskState) -> None:
         """A task's back-off is over: it takes the next free worker."""
-        self._due.append((slot, task))
+        assert slot.run is not None
+        queue = self._due.setdefault(slot.run.provider_of(task), deque())
+        queue.append((next(self._order), slot, task))
         self.wake(1)
 
-    def drop(self, slot: Slot) -> tuple[int, int]:
-        """Forget what waits of a request: how many new tasks, how many whose back-off is over."""
-        queued = len(slot.queue)
-        self.pending -= queued
-        slot.queue.clear()
-        kept = deque(item for item in self._due if item[0] is not slot)
-        dropped = len(self._due) - len(kept)
-        self._due = kept
-        self.pending -= dropped
+    def drop(self, slot: Slot, backing_off: int) -> tuple[int, int]:
+        """Forget what waits of a request, `backing_off` tasks that will not come back included:
+        how many new tasks, how many whose back-off is over."""
+        queued = slot.queued
+        slot.queues.clear()
+        dropped = 0
+        for provider, queue in self._due.items():
+            kept = deque(item for item in queue if item[1] is not slot)
+            dropped += len(queue) - len(kept)
+            self._due[provider] = kept
+        self.pending -= queued + dropped + backing_off
         return queued, dropped
 
     def close(self) -> None:
         """Nothing more will come: idle workers end."""
         self.closed = True
         self.wake(len(self._idle))
+        self.forget()
+
+    def forget(self) -> None:
+        """Wait for no provider any more. Idempotent."""
+        for provider in self._asked:
+            gate_of(provider).forget(self)
+        if self._timer is not None:
+            self._timer.cancel()
 
     async def take(self) -> Work | None:
         """The next task, None when the dispatcher is closed and nothing is left."""
@@ -88,78 +109,89 @@ class Dispatcher:
                 self.wake(1)  # the wake-up was meant for a worker
             raise
 
-    def wake(self, count: int) -> None:
-        """Let up to `count` idle workers look again."""
-        while count > 0 and self._idle:
+    def wake(self, number: int) -> None:
+        """Let up to `number` idle workers look again."""
+        while number > 0 and self._idle:
             ready = self._idle.popleft()
             if not ready.done():
                 ready.set_result(None)
-                count -= 1
+                number -= 1
 
     def _next(self) -> Work | None:
         full: set[str] = set()
-        work = self._next_due(full) or self._next_fresh(full)
+        work = self._next_due(full) or self._next_new(full)
         if work is None and full:
             self._ask_again(full)
+        elif work is not None:
+            self.pending -= 1
         return work
 
     def _next_due(self, full: set[str]) -> Work | None:
-        for _ in range(len(self._due)):
-            slot, task = self._due.popleft()
-            work = self._enter(slot, task, full)
-            if work is not None:
-                return work
-            self._due.append((slot, task))
+        waiting = [(queue[0][0], provider) for provider, queue in self._due.items() if queue]
+        for _, provider in sorted(waiting, key=lambda head: head[0]):
+            entered, permit = self._enter(provider, full)
+            if entered:
+                _, slot, task = self._due[provider].popleft()
+                return Work(slot, task, permit)
         return None
 
-    def _next_fresh(self, full: set[str]) -> Work | None:
+    def _next_new(self, full: set[str]) -> Work | None:
         while self._first < len(self._slots) and self._over(self._slots[self._first]):
             self._first += 1
         for position in range(self._first, len(self._slots)):
-            slot = self._slots[position]
-            if not slot.queue:
-                continue
-            work = self._enter(slot, slot.queue[0], full)
+            work = self._next_of(self._slots[position], full)
             if work is not None:
-                slot.queue.popleft()
-                slot.active += 1
                 return work
+        return None
+
+    def _next_of(self, slot: Slot, full: set[str]) -> Work | None:
+        """The request's next new task, in its order as far as providers have room."""
+        waiting = [(queue[0][0], provider) for provider, queue in slot.queues.items() if queue]
+        for _, provider in sorted(waiting, key=lambda head: head[0]):
+            entered, permit = self._enter(provider, full)
+            if entered:
+                slot.active += 1
+                return Work(slot, slot.queues[provider].popleft()[1], permit)
         return None
 
     @staticmethod
     def _over(slot: Slot) -> bool:
         later = (SlotState.PREPARED, SlotState.FINALISING, SlotState.ENDED)
-        return not slot.queue and slot.state in later
+        return not slot.queued and slot.state in later
 
-    def _enter(self, slot: Slot, task: TaskState, full: set[str]) -> Work | None:
-        assert slot.run is not None
-        provider = slot.run.provider_of(task)
+    def _enter(self, provider: str | None, full: set[str]) -> tuple[bool, Permit | None]:
         if provider is None:
-            self.pending -= 1
-            return Work(slot, task, None)
+            return True, None
         if provider in full:
-            return None
-        permit = gate_of(provider).try_enter()
+            return False, None
+        permit = gate_of(provider).try_enter(self)
         if permit is None:
             full.add(provider)
-            return None
-        self.pending -= 1
-        return Work(slot, task, permit)
+        return permit is not None, permit
 
     def _ask_again(self, full: set[str]) -> None:
         """Look again when a provider has room; callbacks may come from other threads."""
         loop = asyncio.get_running_loop()
+        self._asked |= full
         delays = []
         for provider in full:
             delay_s = gate_of(provider).when_free(
-                self, lambda: _call(loop, self.wake, len(self._idle) or 1)
+                self, lambda: _call(loop, lambda: self.wake(len(self._idle) or 1))
             )
             if delay_s is not None:
                 delays.append(delay_s)
-        if delays and (self._timer is None or self._timer.when() <= loop.time()):
-            self._timer = loop.call_later(min(delays), self.wake, 1)
+        if delays:
+            self._look_again_in(min(delays), loop)
+
+    def _look_again_in(self, delay_s: float, loop: asyncio.AbstractEventLoop) -> None:
+        when = loop.time() + delay_s
+        if self._timer is not None and loop.time() < self._timer.when() <= when:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_at(when, self.wake, 1)
 
 
-def _call(loop: asyncio.AbstractEventLoop, function: object, *args: object) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(function, *args)  # type: ignore[arg-type]
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+        loop.call_soon_threadsafe(function)

@@ -1,21 +1,31 @@
-"""The launch's own document: the resolved requests, where each runs, and how it stands."""
+"""The launch's own document: the resolved requests, where each runs, and how it ended.
 
+It is written when the launch starts and when it ends. Where a request stands in between is in
+its own run directory, whose place follows from its name and the launch's run id. Who is at work
+is noted in `.owners/<run-id>/owner.json`, beside the lock that refuses a second process.
+"""
+
+import contextlib
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from proctor.evals.launches.spec import Launch
+from proctor.evals.opening import claim_directory, refuse_redacted
 from proctor.evals.options import validate
 from proctor.evals.report import RunReport, joint_status
 from proctor.kernel import jsontext
-from proctor.kernel.clock import iso
-from proctor.kernel.errors import RunDirectoryError, UsageError
+from proctor.kernel.clock import Clock, iso
+from proctor.kernel.errors import RunDirectoryError, StorageError, UsageError
 from proctor.kernel.ids import readable, run_id_from_time
-from proctor.kernel.redact import Redactor, secret_values
+from proctor.kernel.redact import Redactor, secret_settings, secret_values
+from proctor.store.exclusive import Claim
 from proctor.store.files import Sync, read_json, write_pretty_json
 
 SCHEMA = "proctor.launch.v1"
+OWNERS = ".owners"
 
 
 def launch_dir(results_dir: str, launch_name: str) -> str:
@@ -25,102 +35,140 @@ def launch_dir(results_dir: str, launch_name: str) -> str:
 
 
 class LaunchDocument:
-    """`results/launch/<launch-name>/<run-id>.json`. Rewritten once a change of a request."""
+    """`results/launch/<launch-name>/<run-id>.json`, held by one process at a time."""
 
-    def __init__(self, path: str, launch: Launch, started: datetime) -> None:
+    def __init__(self, path: str, launch: Launch, started: datetime, clock: Clock) -> None:
         self.path = path
-        self.run_id = os.path.basename(path).removesuffix(".json")
-        self._redactor = Redactor(secret_values(os.environ))
-        self._launch = launch
+        self.launch = launch
+        self._folder = os.path.dirname(path)
+        self._run_id = os.path.basename(path).removesuffix(".json")
+        self._owner = os.path.join(self._folder, OWNERS, self._run_id)
         self._started = started
-        self._requests: dict[str, dict[str, Any]] = {
-            str(r.name): {"run_dir": None, "status": "waiting", "error": None}
-            for r in launch.requests
-        }
+        self._clock = clock
+        settings = launch.model_dump(mode="json", exclude_none=True)
+        self._redactor = Redactor(secret_values(os.environ) + secret_settings(settings))
+        self._settings = self._redactor.config(settings)
+        self._claim: Claim | None = None
 
     @classmethod
-    def reserve(cls, launch: Launch, now: datetime) -> "LaunchDocument":
-        """Take a run id that no launch of this name has. Raises UsageError."""
+    def reserve(cls, launch: Launch, clock: Clock) -> "LaunchDocument":
+        """Take a run id that no launch of this name has used. Blocking. Raises UsageError."""
         folder = launch_dir(launch.runtime.results_dir, launch.name)
-        explicit = launch.runtime.run_id
-        base = explicit or run_id_from_time(now)
-        number = 1
         try:
             os.makedirs(folder, exist_ok=True)
-            while True:
-                name = base if number == 1 else f"{base}-{number}"
-                path = os.path.join(folder, f"{name}.json")
-                try:
-                    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-                except FileExistsError:
-                    if explicit is not None:
-                        raise RunDirectoryError(
-                            f"launch {launch.name!r} has a run {explicit!r} already: {path}",
-                            hint=f"`proctor resume {path}` continues it",
-                        ) from None
-                    number += 1
-                else:
-                    break
+            path = _reserved(folder, launch, clock.now())
         except OSError as error:
-            raise UsageError(
-                f"cannot write to the results directory: {error.strerror}: {error.filename}",
-                hint="choose another results_dir",
-            ) from error
-        document = cls(path, launch, now)
-        document.write("running")
+            raise _unwritable(error.strerror or str(error), error.filename) from error
+        document = cls(path, launch, clock.now(), clock)
+        try:
+            document.hold()
+            document._write("running", {})
+        except StorageError as error:
+            document.release()
+            shutil.rmtree(document._owner, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            raise _unwritable(error.message, folder) from error
         return document
 
-    def note(self, name: str, run_dir: str, status: str, error: str | None) -> None:
-        """Record where a request stands, at once."""
-        self._requests[name] = {"run_dir": self._relative(run_dir), "status": status,
-                                "error": error}  # fmt: skip
-        self.write("running")
+    @classmethod
+    def read(cls, path: str, clock: Clock) -> "LaunchDocument":
+        """A launch that is to be continued. Blocking. Raises RunDirectoryError."""
+        place = os.path.abspath(path)
+        try:
+            data = read_json(place)
+        except FileNotFoundError:
+            raise RunDirectoryError(f"no such launch: {path}") from None
+        except (OSError, jsontext.JsonError) as error:
+            if os.path.isfile(place) and os.path.getsize(place) == 0:
+                raise RunDirectoryError(
+                    f"{path}: the launch was cut off before anything ran",
+                    hint="start it again from its launch file",
+                ) from None
+            raise RunDirectoryError(f"cannot read the launch: {error}") from None
+        if not isinstance(data, dict) or data.get("schema_version") != SCHEMA:
+            raise RunDirectoryError(
+                f"{path}: not a {SCHEMA} document", hint="it may come from a newer proctor"
+            )
+        refuse_redacted(data["launch"], "launch")
+        launch = validate(Launch, data["launch"], "launch")
+        return cls(place, launch, datetime.fromisoformat(data["started_at"]), clock)
+
+    def hold(self) -> None:
+        """Be the only process at work on this launch. Blocking. Raises RunIsLive, StorageError."""
+        try:
+            os.makedirs(self._owner, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"cannot write {self._owner}: {error.strerror}") from error
+        self._claim = claim_directory(self._owner, self._clock.now())
+
+    def run_dir(self, name: str) -> str:
+        """Where the request of this name runs, whether it is there yet or not."""
+        return os.path.join(self._folder, readable(name), self._run_id)
 
     def end(self, reports: Sequence[RunReport]) -> None:
-        """Record how everything ended."""
-        for report in reports:
-            self._requests[report.name] = {
-                "run_dir": self._relative(report.run_dir),
-                "status": report.status,
-                "error": report.error,
-            }
-        self.write(joint_status([r.status for r in reports]))
+        """Record how everything ended. Blocking."""
+        ends = {report.name: report for report in reports}
+        with contextlib.suppress(StorageError):  # then the missing owner is all that says so
+            self._write(joint_status([r.status for r in reports]), ends)
 
-    def write(self, status: str) -> None:
-        """Write the document. Raises StorageError."""
+    def release(self) -> None:
+        """Give the launch up. Blocking, idempotent."""
+        if self._claim is not None:
+            self._claim.release(self._clock.now())
+            self._claim = None
+
+    def _write(self, status: str, ends: Mapping[str, RunReport]) -> None:
         value = {
             "schema_version": SCHEMA,
-            "name": self._launch.name,
-            "run_id": self.run_id,
+            "name": self.launch.name,
+            "run_id": self._run_id,
             "status": status,
             "started_at": iso(self._started),
-            "launch": self._redactor.config(
-                self._launch.model_dump(mode="json", exclude_none=True)
-            ),
-            "requests": self._requests,
+            "launch": self._settings,
+            "requests": {
+                str(r.name): self._entry(str(r.name), ends.get(str(r.name)))
+                for r in self.launch.requests
+            },
         }
         write_pretty_json(self.path, value, "launch", Sync.RECORD)
 
-    def _relative(self, run_dir: str) -> str | None:
-        """Run directories are kept relative, so that a results tree can be copied whole."""
-        return os.path.relpath(run_dir, os.path.dirname(self.path)) if run_dir else None
+    def _entry(self, name: str, report: RunReport | None) -> dict[str, Any]:
+        """Places are relative to the document, so that a results tree can be copied whole."""
+        if report is None:
+            return {"run_dir": self._relative(self.run_dir(name)), "status": "planned"}
+        place = self._relative(report.run_dir) if report.run_dir else None
+        error = self._redactor.text(report.error) if report.error is not None else None
+        return {"run_dir": place, "status": report.status, "error": error}
+
+    def _relative(self, run_dir: str) -> str:
+        return os.path.relpath(run_dir, self._folder)
 
 
-def read_launch(path: str) -> tuple[Launch, Mapping[str, str], datetime]:
-    """A launch document: the launch, the run directory of each prepared request, its start."""
-    try:
-        data = read_json(path)
-    except FileNotFoundError:
-        raise RunDirectoryError(f"no such launch: {path}") from None
-    except (OSError, jsontext.JsonError) as error:
-        raise RunDirectoryError(f"cannot read the launch: {error}") from None
-    if not isinstance(data, dict) or data.get("schema_version") != SCHEMA:
-        raise RunDirectoryError(f"{path}: not a {SCHEMA} document")
-    launch = validate(Launch, data["launch"], "launch")
-    folder = os.path.dirname(os.path.abspath(path))
-    dirs = {
-        name: os.path.normpath(os.path.join(folder, entry["run_dir"]))
-        for name, entry in data["requests"].items()
-        if entry["run_dir"] is not None
-    }
-    return launch, dirs, datetime.fromisoformat(data["started_at"])
+def _reserved(folder: str, launch: Launch, now: datetime) -> str:
+    explicit = launch.runtime.run_id
+    base = explicit or run_id_from_time(now)
+    number = 1
+    while True:
+        run_id = base if number == 1 else f"{base}-{number}"
+        path = os.path.join(folder, f"{run_id}.json")
+        taken = [path, *(os.path.join(folder, readable(str(r.name)), run_id)
+                         for r in launch.requests)]  # fmt: skip
+        found = next((place for place in taken if os.path.exists(place)), None)
+        if found is None:
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+                return path
+        if explicit is not None:
+            raise RunDirectoryError(
+                f"launch {launch.name!r} has a run {explicit!r} already: {found or path}",
+                hint=f"`proctor resume {path}` continues it; another run_id starts a new one",
+            )
+        number += 1
+
+
+def _unwritable(reason: str, place: str | None) -> UsageError:
+    return UsageError(
+        f"cannot write to the results directory: {reason}: {place}",
+        hint="choose another results_dir",
+    )

@@ -1,82 +1,113 @@
-"""How a slot gets its run: reserve or claim the directory, then load, off the event loop."""
+"""How a slot gets its run: reserve or claim the directory, load the tasks, take earlier work over.
+
+All of it is blocking and off the event loop. Loading is the benchmark's code and leaves nothing
+behind: a stop does not wait for it. Work on the directory is ours: a stop waits for its end.
+"""
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
+from proctor.evals.attempt.calls import ended
 from proctor.evals.attempt.ownership import finish_shielded
+from proctor.evals.ending import Ending, log_defect
 from proctor.evals.launches.slot import PreparedRequest
 from proctor.evals.opening import Opened
-from proctor.evals.prepare import Earlier, Surroundings, load_existing, load_new
+from proctor.evals.prepare import Builder, Earlier, Surroundings
 from proctor.evals.progress import Progress
 from proctor.evals.run import RequestRun
-from proctor.kernel.errors import UsageError
+from proctor.evals.selection import load_and_select
+from proctor.evals.threads import TrackedThreads
 
 T = TypeVar("T")
 
 
-class Preparing:
-    """Prepares one request. `run_dir` is known from the moment the directory is there.
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """How a request gets its directory and what of earlier work.
 
-    `keep_refused`: a request that cannot be prepared leaves its directory with the error in it
-    (in a launch); otherwise the directory is removed again, as for a single run that is refused.
+    `keep_refused`: a request that cannot be prepared leaves its new directory with the error in
+    it (in a launch); otherwise the directory is removed again, as for a single run.
     """
+
+    open_directory: Callable[[], Opened]
+    earlier: Earlier | None = None
+    keep_refused: bool = False
+
+
+class Preparing:
+    """Prepares one request. `run_dir` is known from the moment the directory is there."""
 
     def __init__(
         self,
-        open_directory: Callable[[], Opened],
+        taking: Taking,
+        surroundings: Surroundings,
         *,
-        existing: bool = False,
-        earlier: Earlier | None = None,
-        surroundings: Surroundings | None = None,
-        progress: Progress | None = None,
-        grace_s: float = 30.0,
-        keep_refused: bool = False,
+        progress: Progress,
+        grace_s: float,
     ) -> None:
-        self._open_directory = open_directory
-        self._existing = existing
-        self._earlier = earlier
-        self._surroundings = surroundings or Surroundings()
+        self._taking = taking
+        self._surroundings = surroundings
         self._progress = progress
         self._grace_s = grace_s
-        self._keep_refused = keep_refused
+        self._threads = TrackedThreads()
         self.run_dir = ""
 
     async def __call__(self) -> PreparedRequest:
-        opened = await self._in_thread(self._open_directory)
-        self.run_dir = opened.writer.layout.root
+        opening = _in_thread(self._taking.open_directory)
         try:
-            run = await self._in_thread(lambda: self._load(opened))
+            opened = await self._to_its_end(opening)
+            self.run_dir = opened.writer.layout.root
+            run = await self._loaded(opened)
+            run.begin()
         except asyncio.CancelledError:
-            opened.end("interrupt", None)
+            if opening.done() and opening.exception() is None:
+                await self._to_its_end(_in_thread(lambda: self._stopped(opening.result())))
             raise
         except Exception as error:
-            self._refused(opened, error)
+            if opening.exception() is None:
+                opened, failure = opening.result(), error
+                await self._to_its_end(_in_thread(lambda: self._refused(opened, failure)))
             raise
-        run.begin()
-        if self._progress is not None:
-            self._progress.start(run.view, run.clock)
+        self._progress.start(run.view, run.clock)
         return run
 
-    def _load(self, opened: Opened) -> RequestRun:
-        if self._existing:
-            return load_existing(opened, self._surroundings)
-        return load_new(opened, self._earlier, self._surroundings)
+    async def _loaded(self, opened: Opened) -> RequestRun:
+        pre = opened.pre
+        tasks = await self._threads.call(
+            "loading the tasks", load_and_select, pre.components, pre.request.selection
+        )
+        builder = Builder(opened, tasks, self._surroundings, self._threads)
+        building = _in_thread(lambda: builder.build(self._taking.earlier))
+        return await self._to_its_end(building, when_stopped=opened.stopping.set)
+
+    def _stopped(self, opened: Opened) -> None:
+        self.run_dir = opened.writer.layout.root
+        opened.end(Ending("interrupt"))
 
     def _refused(self, opened: Opened, error: Exception) -> None:
-        if self._existing and isinstance(error, UsageError):
-            opened.close_unchanged()
-        elif self._existing or self._keep_refused:
-            opened.end("fail", str(error))
+        if opened.existing or self._taking.keep_refused:
+            log_defect(opened.writer, error)
+            opened.end(Ending.of(error))
         else:
             opened.discard()
             self.run_dir = ""
 
-    async def _in_thread(self, function: Callable[[], T]) -> T:
-        """Run blocking work; when cancelled, let it come to an end within the grace."""
-        task = asyncio.ensure_future(asyncio.to_thread(function))
+    async def _to_its_end(
+        self, work: "asyncio.Future[T]", when_stopped: Callable[[], None] | None = None
+    ) -> T:
+        """The outcome of blocking work; when we are cancelled, wait for its end all the same, up
+        to the grace."""
         try:
-            return await asyncio.shield(task)
+            await ended(work, None)
         except asyncio.CancelledError:
-            await finish_shielded(task, self._grace_s)
+            if when_stopped is not None:
+                when_stopped()
+            await finish_shielded(work, self._grace_s)
             raise
+        return work.result()
+
+
+def _in_thread(function: Callable[[], T]) -> "asyncio.Future[T]":
+    return asyncio.ensure_future(asyncio.to_thread(function))

@@ -1,13 +1,15 @@
 """One request of a launch, as the orchestrator sees it."""
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from proctor.evals.ending import Ending
 from proctor.evals.report import RunReport
 from proctor.evals.tasks import TaskState
+from proctor.evals.threads import BlockingCall
 
 
 class SlotState(StrEnum):
@@ -35,12 +37,16 @@ class PreparedRequest(Protocol):
         """Run a task until it is done (None) or must wait (seconds of back-off)."""
         ...
 
-    async def finalise(self, event: str, error: str | None, signum: int | None) -> RunReport:
-        """Write the end of the run: `event` is finish, fail, interrupt or deadline."""
+    def blocking(self) -> Collection[BlockingCall]:
+        """The calls of plug-in code in threads that somebody waits for now."""
         ...
 
-    async def close(self) -> None:
-        """Give up what the request holds. Idempotent."""
+    async def finalise(self, ending: Ending, signum: int | None) -> RunReport:
+        """Write the end of the run."""
+        ...
+
+    async def close(self, limit_s: float) -> None:
+        """Give up what the request holds; plug-in code has `limit_s` seconds. Idempotent."""
         ...
 
 
@@ -48,7 +54,7 @@ Prepare = Callable[[], Awaitable[PreparedRequest]]
 """Prepares the request; what it raises is the request's result."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Slot:
     """A named request with its queue. `error` is why it failed as a whole."""
 
@@ -56,12 +62,18 @@ class Slot:
     prepare: Prepare
     state: SlotState = SlotState.WAITING
     run: PreparedRequest | None = None
-    queue: deque[TaskState] = field(default_factory=deque)
+    queues: dict[str | None, deque[tuple[int, TaskState]]] = field(default_factory=dict)
+    """New tasks with their position, by the provider whose permit they need."""
     active: int = 0
     """Tasks in a worker or in back-off."""
     error: str | None = None
     failure: BaseException | None = None
     report: RunReport | None = None
+
+    @property
+    def queued(self) -> int:
+        """Tasks that have not begun."""
+        return sum(map(len, self.queues.values()))
 
     @property
     def ended(self) -> bool:

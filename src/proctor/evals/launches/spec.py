@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from proctor.evals.options import assign, nearest, validate
-from proctor.evals.request import RunRequest, RuntimeRequest, Strict
+from proctor.evals.request import RunRequest, RuntimeRequest, Strict, Whole
 from proctor.kernel.errors import OptionError
 from proctor.kernel.ids import readable
 
@@ -22,7 +22,7 @@ class LaunchSpec(Strict):
 
     version: Literal[1] = 1
     name: str = Field(min_length=1)
-    task_concurrency: int | None = Field(default=None, ge=1)
+    task_concurrency: Whole | None = Field(default=None, ge=1)
     defaults: dict[str, Any] = Field(default_factory=dict)
     matrix: dict[str, list[Any]] = Field(default_factory=dict)
     requests: list[dict[str, Any]] = Field(min_length=1)
@@ -50,21 +50,25 @@ def resolve(spec: LaunchSpec, only: Sequence[str] = (), *, any_size: bool = Fals
             f"the matrix makes {size} requests, more than {MAX_REQUESTS}",
             hint="give --yes if that is what you want",
         )
-    requests = tuple(_expand(spec))
+    concurrency = spec.task_concurrency or spec.runtime.task_concurrency
+    runtime = spec.runtime.model_copy(update={"task_concurrency": concurrency})
+    requests = tuple(_expand(spec, runtime))
     _check_names([str(r.name) for r in requests])
     if only:
         requests = _only(requests, only)
-    concurrency = spec.task_concurrency or spec.runtime.task_concurrency
-    return Launch(
-        name=spec.name, task_concurrency=concurrency, requests=requests, runtime=spec.runtime
-    )
+    return Launch(name=spec.name, task_concurrency=concurrency, requests=requests, runtime=runtime)
 
 
-def _expand(spec: LaunchSpec) -> Iterator[RunRequest]:
+def _expand(spec: LaunchSpec, runtime: RuntimeRequest) -> Iterator[RunRequest]:
+    if "runtime" in spec.defaults:
+        raise OptionError("defaults.runtime: run knobs are given once, at the launch's `runtime`")
+    knobs = runtime.model_dump(exclude={"run_id"})
     for position, given in enumerate(spec.requests, start=1):
         base = given.get("name")
         if not isinstance(base, str) or not base.strip():
             raise OptionError(f"requests.{position}: a request of a launch needs a name")
+        if "runtime" in given:
+            raise OptionError(f"{base}: run knobs are given once, at the launch's `runtime`")
         for choice in itertools.product(*spec.matrix.values()):
             combined: dict[str, Any] = {}
             merge(combined, spec.defaults)
@@ -72,6 +76,7 @@ def _expand(spec: LaunchSpec) -> Iterator[RunRequest]:
             for key, value in zip(spec.matrix, choice, strict=True):
                 assign(combined, key, value)
             combined["name"] = "-".join([base, *_suffixes(spec.matrix, choice)])
+            combined["runtime"] = knobs
             yield validate(RunRequest, combined, f"request {combined['name']}")
 
 
@@ -91,10 +96,9 @@ def merge(target: dict[str, Any], layer: Mapping[str, Any]) -> None:
             value = {"id": value}
         old = target.get(key)
         if isinstance(old, dict) and isinstance(value, Mapping):
-            if "id" in value and value["id"] != old.get("id") and "id" in old:
-                target[key] = dict(value)
-            else:
-                merge(old, value)
+            if "id" in value and "id" in old and value["id"] != old["id"]:
+                old = target[key] = {}
+            merge(old, value)
         elif isinstance(value, Mapping):
             fresh: dict[str, Any] = {}
             merge(fresh, value)

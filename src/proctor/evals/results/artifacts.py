@@ -1,15 +1,18 @@
 """Files kept as evidence of an attempt, under its `artifacts/`."""
 
+import errno
 import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from proctor.evals.contracts.result import Artifact
-from proctor.kernel.errors import BenchmarkFault
-from proctor.store.files import write_atomic
+from proctor.kernel.errors import BenchmarkFault, ProctorError, StorageError
+from proctor.store.files import storage_error, write_atomic
 
 _CHUNK_BYTES = 1 << 20
+_BAD_NAME = (errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL,
+             errno.EILSEQ, errno.ENOTEMPTY)  # fmt: skip
 
 
 def keep_all(directory: str, files: Mapping[str, Path | bytes]) -> tuple[Artifact, ...]:
@@ -20,13 +23,24 @@ def keep_all(directory: str, files: Mapping[str, Path | bytes]) -> tuple[Artifac
 def keep(directory: Path, name: str, data: Path | bytes) -> Artifact:
     """Put an artifact into `directory` under the relative `name`."""
     relative = Path(name)
-    if relative.is_absolute() or ".." in relative.parts or not relative.parts:
+    if relative.is_absolute() or ".." in relative.parts or not relative.parts or "\0" in name:
         raise BenchmarkFault(f"not a relative artifact path: {name!r}")
     target = directory / relative
-    target.parent.mkdir(parents=True, exist_ok=True)
     content = data if isinstance(data, bytes) else data.read_bytes()
-    write_atomic(str(target), content, "artifact")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(str(target), content, "artifact")
+    except (OSError, StorageError) as error:
+        raise _not_kept(error, name, target) from error
     return Artifact(relative.as_posix(), len(content), hashlib.sha256(content).hexdigest())
+
+
+def _not_kept(error: OSError | StorageError, name: str, target: Path) -> ProctorError:
+    """A name that the file system refuses is the benchmark's fault; anything else the disk's."""
+    reason = error if isinstance(error, OSError) else error.__cause__
+    if isinstance(reason, OSError) and reason.errno in _BAD_NAME:
+        return BenchmarkFault(f"cannot keep an artifact as {name!r:.300}: {reason.strerror}")
+    return error if isinstance(error, StorageError) else storage_error(error, str(target))
 
 
 def inventory(directory: str) -> tuple[Artifact, ...]:

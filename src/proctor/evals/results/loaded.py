@@ -3,15 +3,16 @@
 import importlib
 import importlib.util
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
 from proctor.evals.metrics.report import MetricReport
-from proctor.evals.results.layout import RunLayout, attempt_dir_name
-from proctor.evals.results.stored import StoredTask, load_run_info, stored_tasks
+from proctor.evals.results.layout import STATES, RunLayout, attempt_dir_name
+from proctor.evals.results.stored import StoredTask, load_run_info, stored_task, stored_tasks
+from proctor.kernel import jsontext
 from proctor.kernel.errors import RunDirectoryError, UsageError
 from proctor.store.exclusive import Owner, live_owner, read_owner
 from proctor.store.files import read_json
@@ -66,9 +67,11 @@ class Task:
 
     @property
     def shared(self) -> Mapping[str, Any]:
-        """`task.json`: category, ground truth, attempt plan."""
-        record = read_json(os.path.join(self.path, "task.json"))
-        return dict(record)
+        """`task.json`: category, ground truth, attempt plan. Empty where a crash has torn it."""
+        try:
+            return dict(read_json(os.path.join(self.path, "task.json")))
+        except (FileNotFoundError, jsontext.JsonError):
+            return {}
 
 
 class Run:
@@ -116,18 +119,17 @@ class Run:
         """The metric report of the summary, None while the run has not ended."""
         return None if self.summary is None else MetricReport.from_json(self.summary)
 
-    def tasks(self) -> Iterator[Task]:
-        """Every task that has a directory."""
-        for stored in stored_tasks(self.layout):
+    def tasks(self, states: Iterable[str] = STATES) -> Iterator[Task]:
+        """Every task that has a directory, of the given states in the given order."""
+        for stored in stored_tasks(self.layout, states):
             yield Task(stored.task_id, stored.state, stored.category, stored.path)
 
     def task(self, task_id: str) -> Task:
         """One task by its exact id. Raises RunDirectoryError."""
-        for state in ("running", "normal", "error", "fatal"):
-            path = self.layout.task(state, task_id)
-            if os.path.exists(os.path.join(path, "task.json")):
-                record = read_json(os.path.join(path, "task.json"))
-                return Task(task_id, state, record.get("category"), path)
+        for state in STATES:
+            stored = stored_task(self.layout.task(state, task_id), state)
+            if stored is not None:
+                return Task(stored.task_id, stored.state, stored.category, stored.path)
         raise RunDirectoryError(f"{self.path} has no task {task_id!r}")
 
     def attempts(self) -> Iterator[Attempt]:

@@ -1,26 +1,28 @@
 """Bringing a run directory back to work: keeping, setting aside, moving task directories."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from proctor.evals.contracts.plan import AttemptPlan
 from proctor.evals.contracts.task import TaskSpec
 from proctor.evals.results.layout import RUNNING, attempt_dir_name
 from proctor.evals.results.resume import Decision, Examination, StoredState
 from proctor.evals.results.reuse import ReusePlan
-from proctor.evals.results.writer import RunWriter, set_aside
+from proctor.evals.results.writer import RunWriter, move_aside, set_aside
 from proctor.evals.strategy import Strategy
 from proctor.evals.tasks import AttemptSummary, TaskState
 from proctor.models.contract import Usage
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Restored:
-    """The task states with what is kept, and what the kept attempts used."""
+    """The task states with what is kept, what the kept attempts used, and their issue codes."""
 
-    states: list[TaskState]
-    usage: Usage
+    states: list[TaskState] = field(default_factory=list)
+    usage: Usage = Usage()
+    issues: Counter[str] = field(default_factory=Counter)
 
 
 def restore(
@@ -31,25 +33,28 @@ def restore(
     strategy: Strategy,
     plan: AttemptPlan,
 ) -> Restored:
-    """Put every task where it belongs, by what was `found` of it in the writer's directory.
-    Blocking. Raises StorageError."""
-    usage = Usage()
-    states = []
+    """Keep what is kept, and put every task's directory where it belongs, by what was `found` of
+    it in the writer's directory. Blocking. Raises StorageError."""
+    restored = Restored()
     for task in tasks:
-        state = TaskState(task, grade_only=rules.rescore)
+        state = TaskState(task, grade_only=rules.grade_only)
         stored = found.get(task.id)
         if stored is not None:
-            usage += _keep(state, stored, plan)
+            _keep(state, stored, plan, restored)
             _arrange(writer, state, stored, strategy, plan, rules.contract.primary)
-        states.append(state)
-    return Restored(states, usage)
+        restored.states.append(state)
+    return restored
 
 
 def reuse_plan(
-    tasks: Sequence[TaskSpec], found: Mapping[str, StoredState], plan: AttemptPlan
+    tasks: Sequence[TaskSpec],
+    found: Mapping[str, StoredState],
+    plan: AttemptPlan,
+    *,
+    grade_only: bool = False,
 ) -> ReusePlan:
     """What will happen to the stored attempts of the selected tasks."""
-    made = ReusePlan()
+    made = ReusePlan(grade_only=grade_only)
     for task in tasks:
         stored = found.get(task.id)
         attempts = stored.attempts if stored is not None else {}
@@ -58,19 +63,18 @@ def reuse_plan(
     return made
 
 
-def _keep(state: TaskState, stored: StoredState, plan: AttemptPlan) -> Usage:
-    usage = Usage()
+def _keep(state: TaskState, stored: StoredState, plan: AttemptPlan, restored: Restored) -> None:
     again = set()
     for index, attempt in sorted(stored.attempts.items()):
         if index > plan.k:
             continue
         if attempt.decision is Decision.KEEP:
             state.done[index] = AttemptSummary(attempt.observations, attempt.severity)
-            usage += attempt.usage
+            restored.usage += attempt.usage
+            restored.issues.update(attempt.issues)
         elif attempt.decision is Decision.EVALUATE:
             again.add(index)
     state.evaluate_only = frozenset(again)
-    return usage
 
 
 def _arrange(
@@ -81,15 +85,16 @@ def _arrange(
     plan: AttemptPlan,
     primary: str,
 ) -> None:
-    """Put the task's directory where it belongs now; old records make room first."""
+    """Put the task's directory where it belongs now. What is not kept makes room, also where a
+    strategy needs it no more: only what is counted stays in `details/`."""
     task_id = state.spec.id
-    if state.is_complete(strategy, plan, primary):
-        if stored.state != state.final_state:
-            writer.move_task(task_id, stored.state, state.final_state)
-        return
-    if stored.state != RUNNING:
-        writer.move_task(task_id, stored.state, RUNNING)
-    directory = writer.layout.task(RUNNING, task_id)
+    complete = state.is_complete(strategy, plan, primary)
+    place = state.final_state if complete else RUNNING
+    if stored.state != place:
+        writer.move_task(task_id, stored.state, place)
+    if stored.torn:
+        writer.write_task(writer.layout.task(place, task_id), state.spec)
+    directory = writer.layout.task(place, task_id)
     for index, attempt in stored.attempts.items():
         source = os.path.join(directory, attempt_dir_name(index))
         if attempt.decision is Decision.RUN and os.listdir(source):
@@ -102,4 +107,4 @@ def _set_result_aside(writer: RunWriter, task_id: str, index: int, source: str) 
     result = os.path.join(source, "result.json")
     if os.path.exists(result):
         place = writer.next_place(task_id, index)
-        os.rename(result, os.path.join(place, "result.json"))
+        move_aside(result, os.path.join(place, "result.json"))

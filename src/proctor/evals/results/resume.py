@@ -39,15 +39,18 @@ class StoredAttempt:
     observations: Mapping[str, float] = field(default_factory=dict)
     severity: Severity | None = None
     usage: Usage = Usage()
+    issues: tuple[str, ...] = ()
+    """The codes of its issues."""
     changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """What the directory knows of one selected task."""
+    """What the directory knows of one selected task. `torn`: its `task.json` is not readable."""
 
     state: str
     attempts: Mapping[int, StoredAttempt]
+    torn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,10 @@ class Examination:
     """Whether a task's evaluation mode allows grading again without the agent."""
     anyway: bool = False
     """Keep attempts whose inputs changed (`--reuse-anyway`); their records say so."""
-    rescore: bool = False
-    """Grade every stored run again and run nothing."""
+    regrade: bool = False
+    """Grade every stored run again, also where its grade is valid (rescore)."""
+    grade_only: bool = False
+    """Nothing runs: what cannot be kept or graded stays without a record (rescore)."""
 
 
 def examine(
@@ -78,16 +83,14 @@ def examine(
                 index: _decide(stored, index, rules, now, again=again)
                 for index in stored.attempts()
             }
-            yield stored.task_id, StoredState(stored.state, attempts)
+            yield stored.task_id, StoredState(stored.state, attempts, stored.torn)
 
 
 def _decide(
     stored: StoredTask, index: int, rules: Examination, now: Mapping[str, str], *, again: bool
 ) -> StoredAttempt:
-    if rules.rescore:
-        if stored.run(index) is None:
-            return StoredAttempt(index, Decision.RUN, "no run record to grade")
-        return StoredAttempt(index, Decision.EVALUATE, "rescore")
+    if rules.regrade:
+        return _examine_run(stored, index, now, again=again)
     found = _examine_attempt(stored, index, rules.contract, now, again=again)
     if rules.anyway and found.changed:
         kept = _examine_attempt(stored, index, rules.contract, {}, again=again)
@@ -105,14 +108,26 @@ def _examine_attempt(
 ) -> StoredAttempt:
     record = stored.result(index)
     if record is None:
-        run = stored.run(index) if again else None
-        if run is None:
-            return StoredAttempt(index, Decision.RUN, "no record")
-        changed = _changed(run, now)
-        if set(changed) - {"grading"}:
-            return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
-        return StoredAttempt(index, Decision.EVALUATE, "not evaluated yet", changed=changed)
-    return _examine_record(stored, record, contract, now, again=again)
+        return _examine_run(stored, index, now, again=again)
+    found = _examine_record(stored, record, contract, now)
+    if found.decision is Decision.KEEP or set(found.changed) - {"grading"}:
+        return found
+    run = _examine_run(stored, index, {}, again=again)
+    return replace(found, decision=run.decision)
+
+
+def _examine_run(
+    stored: StoredTask, index: int, now: Mapping[str, str], *, again: bool
+) -> StoredAttempt:
+    """Whether the stored run of an attempt can be graded (again)."""
+    run = stored.run(index) if again else None
+    if run is None:
+        return StoredAttempt(index, Decision.RUN, "no record")
+    changed = _changed(run, now)
+    if set(changed) - {"grading"}:
+        return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
+    _check_artifacts(stored, index, run["result"]["artifacts"])
+    return StoredAttempt(index, Decision.EVALUATE, "to be graded", changed=changed)
 
 
 def _examine_record(
@@ -120,27 +135,30 @@ def _examine_record(
     record: Mapping[str, Any],
     contract: MetricContract,
     now: Mapping[str, str],
-    *,
-    again: bool,
 ) -> StoredAttempt:
+    """Whether a record is kept; RUN means that it is not, as far as the record goes."""
     index = int(record["attempt"])
     changed = _changed(record, now)
     if set(changed) - {"grading"}:
         return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
-    severity = highest(Issue.from_json(i) for i in record["issues"])
+    issues = [Issue.from_json(i) for i in record["issues"]]
+    severity = highest(issues)
     observations = _observations(record, contract)
     valid = contract.primary in observations and severity is not Severity.FATAL
-    gradable = again and stored.run(index) is not None
     if changed:
-        decision = Decision.EVALUATE if gradable else Decision.RUN
-        return StoredAttempt(index, decision, "grading changed", changed=changed)
+        return StoredAttempt(index, Decision.RUN, "grading changed", changed=changed)
     if not valid:
-        if gradable:
-            return StoredAttempt(index, Decision.EVALUATE, "no valid observation")
         return StoredAttempt(index, Decision.RUN, "no valid observation")
-    _check_artifacts(stored, record)
-    usage = Usage.from_json(record["usage"])
-    return StoredAttempt(index, Decision.KEEP, "valid", observations, severity, usage)
+    _check_artifacts(stored, index, record["artifacts"])
+    return StoredAttempt(
+        index,
+        Decision.KEEP,
+        "valid",
+        observations,
+        severity,
+        Usage.from_json(record["usage"]),
+        tuple(issue.code for issue in issues),
+    )
 
 
 def _changed(record: Mapping[str, Any], now: Mapping[str, str]) -> tuple[str, ...]:
@@ -161,9 +179,11 @@ def _observations(record: Mapping[str, Any], contract: MetricContract) -> dict[s
     return found
 
 
-def _check_artifacts(stored: StoredTask, record: Mapping[str, Any]) -> None:
-    folder = os.path.join(stored.path, attempt_dir_name(int(record["attempt"])), "artifacts")
-    for artifact in record["artifacts"]:
+def _check_artifacts(
+    stored: StoredTask, index: int, artifacts: Sequence[Mapping[str, Any]]
+) -> None:
+    folder = os.path.join(stored.path, attempt_dir_name(index), "artifacts")
+    for artifact in artifacts:
         path = os.path.join(folder, artifact["path"])
         try:
             with open(path, "rb") as file:

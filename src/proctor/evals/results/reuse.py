@@ -2,8 +2,9 @@
 
 import os
 import shutil
+import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -12,8 +13,8 @@ from proctor.evals.contracts.plan import AttemptPlan
 from proctor.evals.results.layout import RUNNING, RunLayout, attempt_dir_name
 from proctor.evals.results.resume import Decision, StoredAttempt, StoredState
 from proctor.evals.results.stored import load_run_info, stored_tasks
-from proctor.kernel.errors import RunDirectoryError, RunIsLive
-from proctor.kernel.ids import task_dir_name
+from proctor.kernel.errors import RunDirectoryError, RunIsLive, Stopped
+from proctor.kernel.faults import fault_point
 from proctor.store.exclusive import live_owner
 from proctor.store.files import (
     TEMPORARY_SUFFIX,
@@ -23,6 +24,9 @@ from proctor.store.files import (
     storage_error,
     write_json,
 )
+
+STAGING = "incoming"
+"""Where a task is copied before it comes into place; below the run directory."""
 
 
 @dataclass(slots=True)
@@ -39,6 +43,8 @@ class ReusePlan:
     new: int = 0
     changed: Counter[str] = field(default_factory=Counter)
     anyway: bool = False
+    grade_only: bool = False
+    """Nothing runs (rescore): what would run is left out."""
 
     def count(self, stored: Mapping[int, StoredAttempt]) -> None:
         """Add a task's stored attempts."""
@@ -50,9 +56,11 @@ class ReusePlan:
     def lines(self) -> list[str]:
         """The plan for people."""
         where = f" from {self.source}" if self.source else ""
+        rest = f"{self.run} run again, {self.new} new"
+        if self.grade_only:
+            rest = f"{self.run + self.new} left out: no run of theirs can be graded"
         lines = [
-            f"earlier work{where}: {self.keep} attempts kept, {self.evaluate} graded again, "
-            f"{self.run} run again, {self.new} new"
+            f"earlier work{where}: {self.keep} attempts kept, {self.evaluate} graded again, {rest}"
         ]
         for name, count in sorted(self.changed.items()):
             what = "kept anyway" if self.anyway else "not reused as they are"
@@ -119,54 +127,71 @@ def check_source(source: str, benchmark_id: str, plan: AttemptPlan) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class CopyRules:
+    """How tasks are copied. `accepted` gives the present digests by task id when changes are kept
+    anyway: each kept record then says so. `without_results` leaves the old grades behind."""
+
+    accepted: Mapping[str, Mapping[str, str]] | None
+    without_results: bool
+    stopping: threading.Event
+
+
 def copy_tasks(
-    source: RunLayout,
-    target: RunLayout,
-    found: Mapping[str, StoredState],
-    accepted: Callable[[str], Mapping[str, str]] | None,
+    source: RunLayout, target: RunLayout, found: Mapping[str, StoredState], rules: CopyRules
 ) -> None:
-    """Copy every task that has a usable attempt, with its plans, into `target`'s running folder.
+    """Copy every task that has a usable attempt, with its plans, into `target`'s running folder;
+    one that is there already stays. Blocking. Raises StorageError, and Stopped between tasks.
 
-    `accepted(task_id)` gives the present digests when changes are kept anyway: each kept record
-    then says so. Blocking. Raises StorageError.
+    A task comes into place by one rename, so a crash leaves no half of one behind.
     """
-    digests: set[str] = set()
-    wanted: set[str] = set()
-    for task_id, state in found.items():
-        if all(a.decision is Decision.RUN for a in state.attempts.values()):
-            continue
-        wanted.add(task_id)
-        _copy_task(source, target, task_id, state)
-        if accepted is not None:
-            _accept(source, target, task_id, state, accepted(task_id))
-    _copy_plans(source, target, wanted, digests)
-
-
-def _copy_task(source: RunLayout, target: RunLayout, task_id: str, state: StoredState) -> None:
-    name = task_dir_name(task_id)
-    old = os.path.join(source.state(state.state), name)
-    new = os.path.join(target.state(RUNNING), name)
-    ignore = shutil.ignore_patterns(f"*{TEMPORARY_SUFFIX}")
+    wanted = {
+        task_id
+        for task_id, state in found.items()
+        if any(a.decision is not Decision.RUN for a in state.attempts.values())
+    }
+    staging = os.path.join(target.root, STAGING)
     try:
         os.makedirs(target.state(RUNNING), exist_ok=True)
-        shutil.copytree(old, new, symlinks=True, ignore=ignore)
+        for task_id in wanted:
+            if rules.stopping.is_set():
+                raise Stopped
+            if not os.path.isdir(target.task(RUNNING, task_id)):
+                _copy_task(source, target, staging, task_id, found[task_id], rules)
+        shutil.rmtree(staging, ignore_errors=True)
     except OSError as error:
-        raise storage_error(error, new) from error
+        raise storage_error(error, str(error.filename or staging)) from error
+    _copy_plans(source, target, wanted)
 
 
-def _accept(
-    source: RunLayout,
-    target: RunLayout,
-    task_id: str,
-    state: StoredState,
-    now: Mapping[str, str],
-) -> None:
+def _copy_task(
+    source: RunLayout, target: RunLayout, staging: str, task_id: str, state: StoredState,
+    rules: CopyRules,
+) -> None:  # fmt: skip
+    folder = source.task(state.state, task_id)
+
+    def left_out(place: str, names: list[str]) -> set[str]:
+        if place != folder and os.path.dirname(place) != folder:
+            return set()  # artifacts are copied whole, whatever their names
+        torn = {name for name in names if name.endswith(TEMPORARY_SUFFIX)}
+        return torn | {"result.json"} if rules.without_results else torn
+
+    shutil.rmtree(staging, ignore_errors=True)
+    fault_point("copy.begin")
+    shutil.copytree(folder, staging, symlinks=True, ignore=left_out)
+    fault_point("copy.written")
+    if rules.accepted is not None:
+        _accept(source, staging, state, rules.accepted[task_id])
+    os.rename(staging, target.task(RUNNING, task_id))
+    fault_point("copy.done")
+
+
+def _accept(source: RunLayout, folder: str, state: StoredState, now: Mapping[str, str]) -> None:
     for index, attempt in state.attempts.items():
         if not attempt.changed or attempt.decision is Decision.RUN:
             continue
-        folder = os.path.join(target.task(RUNNING, task_id), attempt_dir_name(index))
         for name in ("result.json", "run.json"):
-            path = os.path.join(folder, name)
+            path = os.path.join(folder, attempt_dir_name(index), name)
             if os.path.exists(path):
                 record = read_json(path)
                 record["reuse"] = {
@@ -177,21 +202,21 @@ def _accept(
                 write_json(path, record, "reuse")
 
 
-def _copy_plans(source: RunLayout, target: RunLayout, wanted: set[str], known: set[str]) -> None:
+def _copy_plans(source: RunLayout, target: RunLayout, wanted: set[str]) -> None:
     """The plans of the copied attempts, each in full where it first occurs."""
-    full = {}
-    lines = []
-    for line in read_json_lines(source.plans):
-        if "plan" in line:
-            full[line["digest"]] = line["plan"]
-        if line.get("task_id") in wanted:
-            lines.append({k: line[k] for k in ("task_id", "attempt", "digest")})
+    full: dict[str, Any] = {}
+    known: set[str] = set()
     out = AppendFile(target.plans, "plans")
     try:
-        for line in lines:
-            if line["digest"] not in known and line["digest"] in full:
-                known.add(line["digest"])
-                line["plan"] = full[line["digest"]]
-            out.append(line)
+        for line in read_json_lines(source.plans):
+            digest = line["digest"]
+            full.setdefault(digest, line.get("plan"))
+            if line["task_id"] not in wanted:
+                continue
+            copied = {name: line[name] for name in ("task_id", "attempt", "digest")}
+            if digest not in known and full[digest] is not None:
+                known.add(digest)
+                copied["plan"] = full[digest]
+            out.append(copied)
     finally:
         out.close()

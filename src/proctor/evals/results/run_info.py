@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Any
 
 import proctor
-from proctor.evals.components import Components
+from proctor.evals.components import Components, guard
 from proctor.evals.digests import options_json
 from proctor.evals.request import RunRequest
 from proctor.evals.results.records import RUN_INFO_SCHEMA
+from proctor.kernel import jsontext
 from proctor.kernel.clock import iso
 from proctor.kernel.states import Machine
 
@@ -50,17 +51,25 @@ def first_run_info(
             "benchmark": _facts(components.benchmark),
             "harness": _facts(components.harness) if components.harness else {"id": "none"},
             "environment": _facts(components.environment),
-            "model": components.model.settings() if components.model else None,
+            "model": _model(components),
         },
+        "working_directory": os.getcwd(),
         "versions": {"proctor": proctor.__version__, "python": platform.python_version()},
         "machine": {
             "platform": platform.platform(),
             "cpus": os.cpu_count(),
             "executable": sys.executable,
-            "environment": components.environment.facts(),
+            "environment": jsontext.sanitized(
+                guard("describing the environment", components.environment.facts)
+            ),
         },
         "executions": [],
     }
+
+
+def _model(components: Components) -> Any:
+    model = components.model
+    return None if model is None else jsontext.sanitized(guard("the model", model.settings))
 
 
 def _facts(component: Any) -> dict[str, Any]:

@@ -20,19 +20,26 @@ class SpendingFile:
     """Appends spending; one line a reservation and one a settlement."""
 
     def __init__(self, run_dir: str) -> None:
-        self._file = AppendFile(spending_path(run_dir), "budget")
+        self._path = spending_path(run_dir)
+        self._file: AppendFile | None = None
 
     def reserved(self, number: int, amount: Amount) -> None:
         """Record a reservation before the call is made. Raises StorageError."""
-        self._file.append({"reserved": number, **_json(amount)})
+        self._append({"reserved": number, **_json(amount)})
 
     def settled(self, number: int, amount: Amount) -> None:
         """Record what a reservation cost. Raises StorageError."""
-        self._file.append({"settled": number, **_json(amount)})
+        self._append({"settled": number, **_json(amount)})
+
+    def _append(self, line: dict[str, Any]) -> None:
+        if self._file is None:  # made on use; the budget's lock lets one in at a time
+            self._file = AppendFile(self._path, "budget")
+        self._file.append(line)
 
     def close(self) -> None:
         """Close the file. Idempotent."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
 
 def _json(amount: Amount) -> dict[str, Any]:
@@ -55,3 +62,13 @@ def read_spending(run_dir: str) -> tuple[Amount, int]:
     for amount in open_.values():
         spent += amount
     return spent, last + 1
+
+
+def siblings(run_dir: str) -> list[str]:
+    """The other run directories of the launch that a run belongs to; none for a single run."""
+    place = os.path.abspath(run_dir)
+    run_id, folder = os.path.basename(place), os.path.dirname(os.path.dirname(place))
+    if not os.path.isfile(os.path.join(folder, f"{run_id}.json")):
+        return []
+    found = [os.path.join(entry.path, run_id) for entry in os.scandir(folder) if entry.is_dir()]
+    return [other for other in found if other != place and os.path.isdir(other)]

@@ -1,7 +1,7 @@
 """Reading a run directory: which tasks and attempts it holds. Never changes anything."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,17 +9,22 @@ from proctor.evals.results.layout import STATES, RunLayout
 from proctor.evals.results.records import ATTEMPT_SCHEMA, RUN_SCHEMA
 from proctor.kernel import jsontext
 from proctor.kernel.errors import RunDirectoryError
+from proctor.kernel.ids import task_dir_name
 from proctor.store.files import read_json
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTask:
-    """A task's directory: its exact id comes from `task.json`, not from the name."""
+    """A task's directory: its exact id comes from a record in it, not from the name.
+
+    `torn` says that `task.json` cannot be read: it is not synced, and is made again on resume.
+    """
 
     task_id: str
     state: str
     path: str
     category: str | None
+    torn: bool = False
 
     def attempts(self) -> list[int]:
         """The indices that have a directory, sorted."""
@@ -61,25 +66,41 @@ class StoredTask:
         return record
 
 
-def stored_tasks(layout: RunLayout) -> Iterator[StoredTask]:
-    """Every task directory of a run that has a readable `task.json`, in directory order."""
-    for state in STATES:
+def stored_tasks(layout: RunLayout, states: Iterable[str] = STATES) -> Iterator[StoredTask]:
+    """Every task directory of a run that holds a readable record, state by state, in directory
+    order."""
+    for state in states:
         folder = layout.state(state)
         if not os.path.isdir(folder):
             continue
         for entry in sorted(os.scandir(folder), key=lambda e: e.name):
             if entry.is_dir(follow_symlinks=False):
-                task = _stored_task(entry.path, state)
+                task = stored_task(entry.path, state)
                 if task is not None:
                     yield task
 
 
-def _stored_task(path: str, state: str) -> StoredTask | None:
+def stored_task(path: str, state: str) -> StoredTask | None:
+    """The task whose directory `path` is; None when nothing in it was announced."""
     try:
         record = read_json(os.path.join(path, "task.json"))
         return StoredTask(str(record["task_id"]), state, path, record.get("category"))
-    except (OSError, jsontext.JsonError, KeyError, TypeError):
-        return None  # torn before its first attempt: nothing in it was announced
+    except (OSError, jsontext.JsonError, KeyError, TypeError, AttributeError):
+        return _by_its_records(path, state)
+
+
+def _by_its_records(path: str, state: str) -> StoredTask | None:
+    """A task without a readable `task.json`, by the id in an attempt's record."""
+    found = StoredTask("", state, path, None, torn=True)
+    for index in found.attempts() if os.path.isdir(path) else ():
+        for name in ("result.json", "run.json"):
+            try:
+                task_id = read_json(os.path.join(path, f"attempt-{index}", name))["task_id"]
+            except (OSError, jsontext.JsonError, KeyError, TypeError):
+                continue
+            if isinstance(task_id, str) and task_dir_name(task_id) == os.path.basename(path):
+                return StoredTask(task_id, state, path, None, torn=True)
+    return None
 
 
 def load_run_info(layout: RunLayout) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ def summary_json(report: RunReport, info: Mapping[str, Any]) -> dict[str, Any]:
         "counts": report.counts.to_json(),
         **report.metrics.summary_json(),
         "issues": dict(sorted(report.issue_codes.items())),
+        "abandoned_threads": report.abandoned_threads,
         "usage": {**report.usage.to_json(), "wall_s": round(report.wall_s, 3)},
     }
 
@@ -46,4 +47,7 @@ def summary_text(report: RunReport, info: Mapping[str, Any]) -> str:
     if report.issue_codes:
         lines += ["", "| issue | attempts |", "|---|---|"]
         lines += [f"| {code} | {count} |" for code, count in sorted(report.issue_codes.items())]
+    if report.abandoned_threads:
+        lines += ["", f"{report.abandoned_threads} blocking calls overran their limit and still "
+                  "ran at the end; what they do now changes nothing here."]  # fmt: skip
     return "\n".join(lines) + "\n"

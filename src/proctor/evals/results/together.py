@@ -24,7 +24,11 @@ class Together:
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         jobs, self._jobs = self._jobs, []
-        self._executor.submit(self._work, loop, jobs)
+        try:
+            self._executor.submit(self._work, loop, jobs)
+        except RuntimeError:  # shut down: the run is over, and whoever asks comes too late
+            for future, _, _ in jobs:
+                future.cancel()
 
     @staticmethod
     def _work(loop: asyncio.AbstractEventLoop, jobs: list[Any]) -> None:

@@ -46,12 +46,12 @@ class RunWriter:
     ) -> None:
         self.layout = layout
         self._attempt_plan = attempt_plan
-        self._redactor = redactor
+        self.redactor = redactor
         self._clock = clock
         self._strict = strict
         self._pool = ThreadPoolExecutor(WRITER_THREADS, thread_name_prefix="proctor-write")
         self._together = Together(self._pool)
-        os.makedirs(layout.logs, exist_ok=True)
+        _make(layout.logs)
         self._plans = AppendFile(layout.plans, "plans")
         self._log = AppendFile(layout.run_log, "log")
         self._known_plans: set[str] = set()
@@ -61,16 +61,17 @@ class RunWriter:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
 
     def log(self, event: str, **fields: Any) -> None:
-        """Append a line to `logs/run.jsonl`."""
+        """Append a line to `logs/run.jsonl`. Task ids, metrics and messages are facts: known
+        secrets are removed from them, whatever the names beside them look like."""
         line = {"ts": iso(self._clock.now()), "event": event, **fields}
-        self._log.append(self._redactor.config(line))
+        self._log.append(self.redactor.facts(line))
 
     async def begin(self, task: TaskSpec, attempt: int, plan: ExecutionPlan, digest: str) -> None:
         """Record an attempt's plan; makes the task's directory when it is not there yet."""
         line: dict[str, Any] = {"task_id": task.id, "attempt": attempt, "digest": digest}
         if digest not in self._known_plans:
             self._known_plans.add(digest)
-            line["plan"] = self._redactor.config(plan.to_json())
+            line["plan"] = self.redactor.config(plan.to_json())
         await self._together.run(self._begin, task, line)
 
     def _begin(self, task: TaskSpec, line: dict[str, Any]) -> None:
@@ -81,8 +82,12 @@ class RunWriter:
         directory = self.layout.task(RUNNING, task.id)
         path = os.path.join(directory, "task.json")
         if _make(directory) or not os.path.exists(path):
-            record = self._redactor.facts(task_record(task, self._attempt_plan))
-            write_json(path, record, "task")
+            self.write_task(directory, task)
+
+    def write_task(self, directory: str, task: TaskSpec) -> None:
+        """Write `task.json`. Blocking."""
+        record = self.redactor.facts(task_record(task, self._attempt_plan))
+        write_json(os.path.join(directory, "task.json"), record, "task")
 
     def _ensure_attempt(self, task: TaskSpec, attempt: int) -> str:
         directory = self.attempt_dir(task, attempt)
@@ -110,7 +115,7 @@ class RunWriter:
     def _store_run(self, task: TaskSpec, attempt: int, record: dict[str, Any]) -> None:
         directory = self._ensure_attempt(task, attempt)
         path = os.path.join(directory, "run.json")
-        write_json(path, self._redactor.facts(record), "run", Sync.FILE)
+        write_json(path, self.redactor.facts(record), "run", Sync.FILE)
         if self._strict:
             sync_ancestors(directory, self.layout.root)
 
@@ -126,7 +131,7 @@ class RunWriter:
         attempt = int(record["attempt"])
         directory = self._ensure_attempt(task, attempt)
         path = os.path.join(directory, "result.json")
-        clean = {**self._redactor.facts(record), "meta": self._redactor.config(record["meta"])}
+        clean = {**self.redactor.facts(record), "meta": self.redactor.config(record["meta"])}
         write_json(path, clean, "result", Sync.RECORD)
         if self._strict:
             sync_ancestors(directory, self.layout.root)
@@ -152,13 +157,19 @@ class RunWriter:
         except OSError as error:
             raise storage_error(error, new) from error
 
+    def has_result(self, task: TaskSpec, attempt: int, final_state: str | None) -> bool:
+        """Whether a record came into place, although something failed around it."""
+        places = [state for state in (RUNNING, final_state) if state is not None]
+        name = os.path.join(attempt_dir_name(attempt), "result.json")
+        return any(os.path.exists(os.path.join(self.layout.task(p, task.id), name)) for p in places)
+
     async def drop_try(self, task: TaskSpec, attempt: int, details: Mapping[str, Any]) -> None:
         """Keep a dropped try's diagnostics under `retry_details/`."""
         await self.in_thread(self._drop_try, task, attempt, details)
 
     def _drop_try(self, task: TaskSpec, attempt: int, details: Mapping[str, Any]) -> None:
         place = self.next_place(task.id, attempt)
-        record = self._redactor.config(dict(details))
+        record = self.redactor.config(dict(details))
         write_json(os.path.join(place, "try.json"), record, "try")
         if details.get("scope") == "attempt":
             set_aside(self.attempt_dir(task, attempt), place)
@@ -178,7 +189,11 @@ class RunWriter:
 
     def write_document(self, path: str, value: Any, role: str) -> None:
         """Write a run-level JSON document, synced."""
-        write_pretty_json(path, self._redactor.config(value), role, Sync.RECORD)
+        write_pretty_json(path, self.redactor.config(value), role, Sync.RECORD)
+
+    def write_facts(self, path: str, value: Any, role: str) -> None:
+        """Write a run-level document of observations, in which key names hide nothing."""
+        write_pretty_json(path, self.redactor.facts(value), role, Sync.RECORD)
 
     def close(self) -> None:
         """Wait for what is being written and close the logs. Idempotent."""
@@ -193,11 +208,20 @@ def set_aside(source: str, place: str) -> None:
         return
     try:
         for name in sorted(os.listdir(source)):
-            os.rename(os.path.join(source, name), os.path.join(place, name))
-            fault_point("aside.moved")
+            move_aside(os.path.join(source, name), os.path.join(place, name))
         os.rmdir(source)
     except OSError as error:
         raise storage_error(error, place) from error
+
+
+def move_aside(source: str, target: str) -> None:
+    """Move one file or folder out of the way of what comes anew."""
+    try:
+        fault_point("aside.begin")
+        os.rename(source, target)
+        fault_point("aside.done")
+    except OSError as error:
+        raise storage_error(error, target) from error
 
 
 def _make(directory: str) -> bool:
@@ -207,11 +231,18 @@ def _make(directory: str) -> bool:
     except FileExistsError:
         return False
     except FileNotFoundError:
-        os.makedirs(os.path.dirname(directory), exist_ok=True)
-        return _make(directory)
+        return _make_with_parents(directory)
     except OSError as error:
         raise storage_error(error, directory) from error
     return True
+
+
+def _make_with_parents(directory: str) -> bool:
+    try:
+        os.makedirs(os.path.dirname(directory), exist_ok=True)
+    except OSError as error:
+        raise storage_error(error, directory) from error
+    return _make(directory)
 
 
 def _next_place(parent: str) -> str:

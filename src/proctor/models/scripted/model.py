@@ -46,7 +46,7 @@ class ScriptedModel(Model):
         super().__init__(name, options or Sampling())
         self._clock: Clock = clock or SystemClock()
         self._digest: str | None = None
-        if name == REFERENCE:
+        if name in (REFERENCE, ""):
             rules = RuleFile(version=1, default=ReplySpec(text_from="reference"))
         else:
             rules, self._digest = load(Path(name).expanduser())

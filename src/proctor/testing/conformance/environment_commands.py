@@ -22,7 +22,7 @@ class CommandCases(EnvironmentCases):
             killed = await session.exec("kill -KILL $$")
             assert killed.exit_code in (-9, 137)
             assert (await session.exec(["proctor-no-such-program"])).exit_code == 127
-            assert (await session.exec(["/etc/hosts"])).exit_code == 126
+            assert (await session.exec(["/etc/passwd"])).exit_code == 126
             assert (await session.exec("true", cwd="no/such/folder")).exit_code != 0
 
         self.run(case)

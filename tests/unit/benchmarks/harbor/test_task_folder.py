@@ -199,12 +199,18 @@ def test_ten_thousand_files_are_refused_with_a_way_out(tmp_path):
     folder = write(tmp_path / "t", MINIMAL)
     for n in range(10_000):
         os.mknod(folder / f"environment/f{n}")
-    message = (
+    assert load_folder(folder).invalid == (
         "holds more than 5,000 files: raise the limit with -p benchmark.max_files=N "
         "if that is meant"
     )
-    assert load_folder(folder).invalid == message
-    assert load_folder(folder, LoadSettings(Limits(files=20_000))).invalid is None
+
+
+def test_the_limit_of_files_can_be_raised(tmp_path):
+    folder = write(tmp_path / "t", MINIMAL, {f"environment/f{n}": "" for n in range(20)})
+    assert load_folder(folder, LoadSettings(Limits(files=24))).invalid is None
+    refused = load_folder(folder, LoadSettings(Limits(files=23))).invalid
+    assert refused is not None
+    assert refused.startswith("holds more than 23 files")
 
 
 def test_too_many_bytes_are_refused_without_reading_them(tmp_path):

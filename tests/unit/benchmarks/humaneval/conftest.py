@@ -28,13 +28,14 @@ DOUBLE = Problem(
 class Grader:
     """`grader(answer, …)` gives the Evaluations, graded side by side."""
 
-    def __init__(self, **options):
-        self.benchmark = HumanEval(HumanEvalOptions(time_limit_s=1, **options))
+    def __init__(self, environment=None, time_limit_s=1, **options):
+        self.environment = environment or LocalEnvironment()
+        self.benchmark = HumanEval(HumanEvalOptions(time_limit_s=time_limit_s, **options))
 
     async def one(self, problem, answer, gate):
         task = self.benchmark._task(problem)
         async with gate:
-            session = await LocalEnvironment().open(EnvironmentSpec(), {"run": "test"})
+            session = await self.environment.open(EnvironmentSpec(), {"run": "test"})
             try:
                 prepared = PreparedTask(task, task.input)
                 return await self.benchmark.evaluate(

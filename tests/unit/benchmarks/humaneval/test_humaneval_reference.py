@@ -6,7 +6,8 @@ from proctor.benchmarks.humaneval import HumanEval
 
 
 @pytest.mark.slow
-def test_all_reference_solutions_pass(grader, human_eval):
+def test_all_reference_solutions_pass(new_grader, human_eval):
+    grader = new_grader(time_limit_s=5)
     tasks = HumanEval(data=human_eval).load_tasks()
     found = grader.pairs([(t.data, t.reference.answer) for t in tasks], at_once=4)
     assert {t.id: e.evidence for t, e in zip(tasks, found, strict=True)
@@ -15,7 +16,8 @@ def test_all_reference_solutions_pass(grader, human_eval):
 
 
 @pytest.mark.slow
-def test_whole_functions_in_a_code_block_pass_too(grader, human_eval):
+def test_whole_functions_in_a_code_block_pass_too(new_grader, human_eval):
+    grader = new_grader(time_limit_s=5)
     tasks = HumanEval(data=human_eval).load_tasks()[::8]
     blocks = [f"Sure!\n```python\n{t.data.prompt}{t.reference.answer}```\n" for t in tasks]
     found = grader.pairs(zip([t.data for t in tasks], blocks, strict=True), at_once=4)

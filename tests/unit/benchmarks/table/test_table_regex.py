@@ -182,6 +182,7 @@ def test_workers_end_with_their_table():
     assert children() == before
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_killed_driver(tmp_path):
     """Even one that is in the middle of a search that never ends."""
     program = textwrap.dedent(f"""

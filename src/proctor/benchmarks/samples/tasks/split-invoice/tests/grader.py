@@ -28,9 +28,10 @@ def read(path):
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise Wrong(f"cannot read {os.path.basename(path)}: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise Wrong(f"{os.path.basename(path)} is not a regular file")
     with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise Wrong(f"{os.path.basename(path)} is not a regular file")
         data = file.read(LIMIT + 1)
     if len(data) > LIMIT:
         raise Wrong(f"{os.path.basename(path)} is too large")

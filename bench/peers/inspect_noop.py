@@ -1,0 +1,58 @@
+"""The no-op work on Inspect AI, run by its own interpreter: python -m … TASKS CONCURRENCY REPORT
+
+One model call of its mock model per sample, no sandbox, a scorer that answers at once.
+"""
+
+# mypy: disable-error-code="import-not-found, misc, untyped-decorator"
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.own import Span, report
+
+
+def run(tasks: int, concurrency: int) -> None:
+    """One evaluation over all samples."""
+    from inspect_ai import Task, eval
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.scorer import CORRECT, Score, accuracy, scorer
+    from inspect_ai.solver import generate
+
+    @scorer(metrics=[accuracy()])
+    def always_right() -> Any:
+        async def score(state: Any, target: Any) -> Any:
+            return Score(value=CORRECT, answer=state.output.completion)
+
+        return score
+
+    samples = [
+        Sample(id=f"task-{number:06d}", input="Say nothing.", target="")
+        for number in range(1, tasks + 1)
+    ]
+    task = Task(
+        name="noop", dataset=MemoryDataset(samples), solver=generate(), scorer=always_right()
+    )
+    (log,) = eval(
+        task,
+        model="mockllm/model",
+        max_samples=concurrency,
+        max_connections=concurrency,
+        log_dir="results",
+        display="none",
+    )
+    if log.status != "success" or log.results.completed_samples != tasks:
+        raise SystemExit(f"the evaluation went wrong: {log.status}")
+    if not list(Path("results").iterdir()):
+        raise SystemExit("the evaluation left no log")
+
+
+def main() -> None:
+    tasks, concurrency, place = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    span = Span()
+    run(tasks, concurrency)
+    report(place, span.end())
+
+
+if __name__ == "__main__":
+    main()
