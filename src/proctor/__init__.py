@@ -2,6 +2,8 @@
 
     report = proctor.run(request)        run an evaluation; `arun` inside an event loop
     report = proctor.resume(run_dir)     run what is missing; `aresume` inside an event loop
+    reports = proctor.launch(spec)       several requests through one pool; `resume_launch` goes on
+    report = proctor.rescore(run_dir)    grade stored answers again, into a new run
     run = proctor.load(run_dir)          read the evidence
 
 The other names are what the author of a benchmark, harness, environment or model writes against,
@@ -14,7 +16,19 @@ from importlib import import_module
 TYPE_CHECKING = False  # importing `typing` for it would cost more than the rest of this module
 if TYPE_CHECKING:
     from proctor.environments.contract import Environment, EnvironmentSession
-    from proctor.evals.api import aresume, arun, load, resume, run
+    from proctor.evals.api import (
+        alaunch,
+        arescore,
+        aresume,
+        aresume_launch,
+        arun,
+        launch,
+        load,
+        rescore,
+        resume,
+        resume_launch,
+        run,
+    )
     from proctor.evals.contracts import (
         AttemptContext,
         Benchmark,
@@ -29,7 +43,9 @@ if TYPE_CHECKING:
         RunResult,
         TaskSpec,
     )
+    from proctor.evals.prepare import Earlier
     from proctor.evals.report import RunReport
+    from proctor.evals.stopping import Stop
     from proctor.kernel.errors import (
         AgentFault,
         BenchmarkFault,
@@ -61,6 +77,7 @@ __all__ = [
     "BenchmarkFault",
     "BrokenComponent",
     "DataError",
+    "Earlier",
     "Environment",
     "EnvironmentFault",
     "EnvironmentSession",
@@ -84,22 +101,43 @@ __all__ = [
     "RunReport",
     "RunResult",
     "RuntimeFault",
+    "Stop",
     "Stopped",
     "StorageError",
     "TaskSpec",
     "UnknownComponent",
     "UsageError",
+    "alaunch",
+    "arescore",
     "aresume",
+    "aresume_launch",
     "arun",
+    "launch",
     "load",
+    "rescore",
     "resume",
+    "resume_launch",
     "run",
 ]
 
 _HOMES = {
     "proctor.environments.contract": ["Environment", "EnvironmentSession"],
-    "proctor.evals.api": ["aresume", "arun", "load", "resume", "run"],
+    "proctor.evals.api": [
+        "alaunch",
+        "arescore",
+        "aresume",
+        "aresume_launch",
+        "arun",
+        "launch",
+        "load",
+        "rescore",
+        "resume",
+        "resume_launch",
+        "run",
+    ],
+    "proctor.evals.prepare": ["Earlier"],
     "proctor.evals.report": ["RunReport"],
+    "proctor.evals.stopping": ["Stop"],
     "proctor.evals.contracts": [
         "AttemptContext",
         "Benchmark",

@@ -64,7 +64,7 @@ async def aresume(
     """
     context = _context(progress, stop, clock)
     place = os.fspath(run_dir)
-    request = await asyncio.to_thread(stored_request, place)
+    request = await unless_stopped(context.stop, stored_request, place)
     request = with_runtime(request, changes or {})
     pre = await unless_stopped(context.stop, preflight, request)
     return await _orderly(run_single(pre, context, run_dir=place), context)

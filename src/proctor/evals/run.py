@@ -25,7 +25,7 @@ from proctor.evals.results.spending import SpendingFile
 from proctor.evals.results.stored import StoredTask
 from proctor.evals.results.writer import RunWriter
 from proctor.evals.tasks import AttemptSummary, TaskState
-from proctor.evals.threads import BlockingCall
+from proctor.evals.threads import BlockingCall, in_own_thread
 from proctor.kernel.budget import Budget, WallBudget
 from proctor.kernel.clock import Clock
 from proctor.kernel.errors import StorageError
@@ -283,7 +283,7 @@ class RequestRun:
         finally:
             if self.spending is not None:
                 self.spending.close()
-            await asyncio.to_thread(self._give_up)
+            await in_own_thread("closing the run", self._give_up)
 
     def _give_up(self) -> None:
         self.writer.close()

@@ -16,6 +16,7 @@ from proctor.kernel.errors import RuntimeFault
 T = TypeVar("T")
 
 MAX_ABANDONED = 64
+_numbers = itertools.count(1)
 
 
 class BlockingCall:
@@ -55,12 +56,17 @@ class BlockingCall:
             self.outcome.set_result(outcome)
 
 
+def in_own_thread(what: str, function: Callable[..., T], *args: Any) -> "asyncio.Future[T]":
+    """Run our own blocking work in a daemon thread of its own: plug-in code that fills the event
+    loop's default threads cannot hold it up."""
+    return BlockingCall(what, next(_numbers), function, args).outcome
+
+
 class TrackedThreads:
     """The threads of one launch."""
 
     def __init__(self, max_abandoned: int = MAX_ABANDONED) -> None:
         self._max_abandoned = max_abandoned
-        self._numbers = itertools.count(1)
         self._working: set[BlockingCall] = set()
         self._abandoned: set[BlockingCall] = set()
 
@@ -84,7 +90,7 @@ class TrackedThreads:
                 permanent=True,
                 hint="give the blocking code its own time limit, or run it as a process",
             )
-        call = BlockingCall(what, next(self._numbers), function, args)
+        call = BlockingCall(what, next(_numbers), function, args)
         self._working.add(call)
         try:
             outcome: T = await call.outcome

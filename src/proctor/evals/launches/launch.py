@@ -1,6 +1,5 @@
 """Running a launch: preflight of all its requests, one pool, one document beside the runs."""
 
-import asyncio
 import os
 import threading
 from collections.abc import Iterable
@@ -23,6 +22,7 @@ from proctor.evals.request import RuntimeRequest
 from proctor.evals.results.layout import RunLayout
 from proctor.evals.results.spending import read_spending, siblings
 from proctor.evals.stopping import Stop, unless_stopped
+from proctor.evals.threads import in_own_thread
 from proctor.kernel.budget import Budget, BudgetLimits, WallBudget
 from proctor.kernel.clock import Clock
 from proctor.kernel.errors import ProctorError, StorageError, UsageError
@@ -93,13 +93,15 @@ async def run_launch(
         raise UsageError("no request of the launch can run:\n" + "\n".join(errors))
     apply_limits(launch.runtime)
     if document is None:
-        document = await asyncio.to_thread(LaunchDocument.reserve, launch, context.clock)
+        document = await in_own_thread(
+            "reserving the launch", LaunchDocument.reserve, launch, context.clock
+        )
     else:
-        await asyncio.to_thread(document.hold)
+        await in_own_thread("taking the launch", document.hold)
     try:
         return await _run_held(launch, context, checked, document)
     finally:
-        await asyncio.to_thread(document.release)
+        await in_own_thread("giving up the launch", document.release)
 
 
 async def _run_held(
@@ -119,7 +121,7 @@ async def _run_held(
     slots = [_slot(name, pre, preparations.get(name)) for name, pre in checked.items()]
     await _orchestrate(slots, launch.task_concurrency, launch.runtime, context, surroundings)
     reports = [_report(slot, preparations.get(slot.name), context.stop) for slot in slots]
-    await asyncio.to_thread(document.end, reports)
+    await in_own_thread("ending the launch", document.end, reports)
     return reports
 
 

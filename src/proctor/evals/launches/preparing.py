@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from proctor.evals.attempt.calls import ended
+from proctor.evals.attempt.calls import ended, look_at
 from proctor.evals.attempt.ownership import finish_shielded
 from proctor.evals.ending import Ending, log_defect
 from proctor.evals.launches.slot import PreparedRequest
@@ -18,7 +18,7 @@ from proctor.evals.prepare import Builder, Earlier, Surroundings
 from proctor.evals.progress import Progress
 from proctor.evals.run import RequestRun
 from proctor.evals.selection import load_and_select
-from proctor.evals.threads import TrackedThreads
+from proctor.evals.threads import TrackedThreads, in_own_thread
 
 T = TypeVar("T")
 
@@ -55,20 +55,23 @@ class Preparing:
         self.run_dir = ""
 
     async def __call__(self) -> PreparedRequest:
-        opening = _in_thread(self._taking.open_directory)
+        opening = in_own_thread("opening the run", self._taking.open_directory)
         try:
             opened = await self._to_its_end(opening)
             self.run_dir = opened.writer.layout.root
             run = await self._loaded(opened)
             run.begin()
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, SystemExit, KeyboardInterrupt):
             if opening.done() and opening.exception() is None:
-                await self._to_its_end(_in_thread(lambda: self._stopped(opening.result())))
+                await self._to_its_end(
+                    in_own_thread("giving up the run", self._stopped, opening.result())
+                )
             raise
         except Exception as error:
             if opening.exception() is None:
-                opened, failure = opening.result(), error
-                await self._to_its_end(_in_thread(lambda: self._refused(opened, failure)))
+                await self._to_its_end(
+                    in_own_thread("giving up the run", self._refused, opening.result(), error)
+                )
             raise
         self._progress.start(run.view, run.clock)
         return run
@@ -79,7 +82,7 @@ class Preparing:
             "loading the tasks", load_and_select, pre.components, pre.request.selection
         )
         builder = Builder(opened, tasks, self._surroundings, self._threads)
-        building = _in_thread(lambda: builder.build(self._taking.earlier))
+        building = in_own_thread("preparing the run", builder.build, self._taking.earlier)
         return await self._to_its_end(building, when_stopped=opened.stopping.set)
 
     def _stopped(self, opened: Opened) -> None:
@@ -104,10 +107,7 @@ class Preparing:
         except asyncio.CancelledError:
             if when_stopped is not None:
                 when_stopped()
+            work.add_done_callback(look_at)
             await finish_shielded(work, self._grace_s)
             raise
         return work.result()
-
-
-def _in_thread(function: Callable[[], T]) -> "asyncio.Future[T]":
-    return asyncio.ensure_future(asyncio.to_thread(function))
