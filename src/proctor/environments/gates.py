@@ -7,6 +7,7 @@ skip it; the gate lets one paced try in at a time, so that nobody queues inside.
 """
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -70,7 +71,8 @@ class Gate:
         self._limits = limits
         self._inside = 0
         self._entering = False
-        self._next_open = 0.0
+        self._next_open = -math.inf
+        self._last_open = -math.inf
         self._waiting: dict[object, Callable[[], None]] = {}
         self._yielding: dict[object, float] = {}
 
@@ -126,16 +128,33 @@ class Gate:
 
     async def open_turn(self) -> None:
         """Wait for the turn to open a session, under the open rate: first come, first served."""
-        with self._lock:
-            qps, now = self._limits.open_qps, self._clock()
-            turn = max(now, self._next_open) if qps > 0 else now
-            if qps > 0:
-                self._next_open = turn + PACE_SLACK / qps
-        if turn > now:
-            await asyncio.sleep(turn - now)
+        turn = self._reserve_turn()
+        while (wait_s := self._take_turn(turn)) > 0:  # noqa: ASYNC110 - across event loops
+            await asyncio.sleep(wait_s)
         permit = current_permit.get()
         if permit is not None:
             permit.opened()
+
+    def _reserve_turn(self) -> float:
+        with self._lock:
+            turn = max(self._clock(), self._next_open)
+            self._next_open = turn + self._gap_s()
+            return turn
+
+    def _take_turn(self, turn: float) -> float:
+        """0 when the session may open now, else seconds to wait. Whoever woke up late pushes the
+        next ones back: opens are never closer than the rate asks."""
+        with self._lock:
+            gap_s, now = self._gap_s(), self._clock()
+            ready = max(turn, self._last_open + gap_s)
+            if gap_s and now < ready:
+                return ready - now
+            self._last_open = now
+            self._next_open = max(self._next_open, now + gap_s)
+            return 0.0
+
+    def _gap_s(self) -> float:
+        return PACE_SLACK / self._limits.open_qps if self._limits.open_qps > 0 else 0.0
 
     def _full(self) -> bool:
         return bool(self._limits.capacity) and self._inside >= self._limits.capacity
