@@ -22,6 +22,7 @@ session, blocks on a pipe or device, or writes through a link. The codes of an `
 | code | meaning |
 |---|---|
 | `environment_gone` | the place vanished or was closed: the attempt starts again elsewhere |
+| `no_answer` | a command's answer did not come in its time and a margin: a dead connection |
 | `cannot_start` | the machine could not start a process (descriptors, memory, processes) |
 | `unkillable` | a killed process does not end |
 | `unsupported` | the provider cannot do this at all (permanent) |
@@ -42,6 +43,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias, final
 
+from proctor.environments.answering import answered
 from proctor.environments.gates import gate_of
 from proctor.environments.network import NetworkPhases, NetworkPolicy
 from proctor.kernel.errors import EnvironmentFault
@@ -169,6 +171,11 @@ class EnvironmentSession(ABC):
     isolated: bool = False
     """Whether what runs inside can neither read nor change the host."""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "exec" in cls.__dict__:
+            cls.exec = answered(cls.exec)  # type: ignore[method-assign]
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -195,6 +202,9 @@ class EnvironmentSession(ABC):
         ceiling, so that a limit chosen by a model cannot switch the limit off. A program that is
         missing or cannot run is exit code 127 or 126, as in a shell. `resources` bounds this
         command's processes.
+
+        The provider keeps the time. Should it not answer at all, the call ends some seconds later
+        with an EnvironmentFault `no_answer`; that holds around every subclass's `exec`.
         """
 
     @abstractmethod

@@ -63,7 +63,7 @@ async def unless_stopped(stop: Stop, function: Callable[..., T], *arguments: Any
     stopped = loop.create_task(stop.wait())
     try:
         await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
+        if stop.requested:
             raise Stopped(signal=stop.signal)
         return work.result()
     finally:
