@@ -1,5 +1,6 @@
 """What identifies the inputs of an attempt, so that reuse never mixes configurations."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from proctor.evals.components import Components
-from proctor.evals.contracts.task import TaskSpec
+from proctor.evals.contracts.task import Reference, TaskSpec
 from proctor.kernel import jsontext
 from proctor.kernel.digest import of_bytes, of_json
 
@@ -32,6 +33,8 @@ class RequestDigests:
     environment: str
     model: str
     grading_settings: Mapping[str, Any]
+    sees_reference: bool = False
+    """Whether the harness answers from the task's reference, which is then part of its input."""
 
     @classmethod
     def of(cls, c: Components) -> "RequestDigests":
@@ -54,12 +57,16 @@ class RequestDigests:
             "version": c.benchmark.version,
             "settings": c.benchmark.grading_settings(),
         }
-        return cls(of_json(harness), of_json(environment), of_json(model), grading)
+        sees_reference = c.harness is not None and c.harness.needs_reference
+        return cls(of_json(harness), of_json(environment), of_json(model), grading, sees_reference)
 
     def of_task(self, task: TaskSpec) -> dict[str, str]:
         """All digests of one task, by field."""
+        seen = task.input_digest or _input_digest(task)
+        if self.sees_reference and task.reference is not None:
+            seen = of_json({"input": seen, "reference": _reference(task.reference)})
         return {
-            "input": task.input_digest or _input_digest(task),
+            "input": seen,
             "grading": task.grading_digest
             or of_json({**self.grading_settings, "target": task.target}),
             "harness": self.harness,
@@ -78,8 +85,24 @@ def _input_digest(task: TaskSpec) -> str:
     )
 
 
+def _reference(reference: Reference) -> dict[str, Any]:
+    folder = _file_digest(reference.folder) if reference.folder is not None else None
+    return {
+        "answer": reference.answer,
+        "folder": folder,
+        "script": reference.script,
+        "env": dict(reference.env),
+    }
+
+
 def _file_digest(path: Path) -> str:
+    """The digest of a file, or of a tree with its names, links and contents."""
     try:
-        return of_bytes(path.read_bytes())
+        if path.is_symlink():
+            return f"link to {os.readlink(path)}"
+        if path.is_dir():
+            entries = sorted(path.iterdir(), key=lambda entry: entry.name)
+            return of_json({entry.name: _file_digest(entry) for entry in entries})
+        return of_bytes(path.read_bytes()) if path.is_file() else "not a file"
     except OSError as error:
         return f"unreadable: {error.strerror}"
