@@ -11,6 +11,9 @@ from bench.loop import CallbackProbe, CollectorProbe, LagSampler
 from bench.measured import CaseFailed, look_at, run, strace, traced_syncs
 from bench.own import Span, count_syncs, peak_rss_kib
 
+# The same promise is tested without it too, so that its absence leaves nothing unproved.
+needs_strace = pytest.mark.skipif(strace() is None, reason="strace is not installed or not allowed")
+
 
 def spin(seconds: float) -> None:
     """Use the processor for so long."""
@@ -66,8 +69,8 @@ def test_syncs_are_read_from_what_strace_prints():
     assert traced_syncs("") == 0
 
 
-def test_strace_counts_the_syncs_of_all_threads(tmp_path, need):
-    need(strace() is not None, "strace is not installed or not allowed")
+@needs_strace
+def test_strace_counts_the_syncs_of_all_threads(tmp_path):
     code = (
         "import os, threading; fd = os.open('f', os.O_CREAT | os.O_WRONLY)\n"
         "os.fsync(fd); t = threading.Thread(target=os.fdatasync, args=(fd,)); t.start(); t.join()"

@@ -11,6 +11,11 @@ from bench.peers import installed, report
 from bench.peers.__main__ import Comparison, Side
 from bench.peers.installed import PEERS, NotInstalled, Peer
 
+# The same promise is tested without it too, so that its absence leaves nothing unproved.
+needs_strace = pytest.mark.skipif(
+    noop.strace() is None, reason="strace is not installed or not allowed"
+)
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory, monkeypatch):
@@ -29,8 +34,8 @@ def test_a_trivial_task_leaves_two_or_three_small_files(mode, files):
     assert (many.size_bytes - few.size_bytes) / 20 <= 3_072
 
 
-def test_a_record_costs_two_syncs_and_a_run_record_one_more(need, monkeypatch):
-    need(noop.strace() is not None, "strace is not installed or not allowed")
+@needs_strace
+def test_a_record_costs_two_syncs_and_a_run_record_one_more(monkeypatch):
     monkeypatch.setattr(noop, "SYNC_TASKS", (10, 30))
     assert noop.count_syncs("reuse")[0] == 2
     assert noop.count_syncs("none")[0] == 3
