@@ -9,31 +9,46 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from proctor.cli.output import printable, say
+from proctor.cli.output import one_line, printable, relative, say
 from proctor.cli.text import duration, usage_text
 from proctor.evals.progress import Progress, RunView
+from proctor.evals.stopping import Stop
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+MODES = ("auto", "plain", "none")
 REFRESH_S = 0.25
-PLAIN_EVERY_S = 5.0
+PLAIN_FIRST_S = 5.0
+PLAIN_LAST_S = 300.0
+PLAIN_GROWTH = 0.05
+"""Plain lines come every 5 s at first, then at a twentieth of the time gone by, at last every
+5 min: a log of a long run stays readable."""
+PLAIN_ISSUES = 20
+"""How many issues plain lines show in full; the others are only counted."""
+_STOP_SEEN_S = 0.5
+_STOPPING = "stopping: what is running is cut off and cleaned up; once more exits at once"
+_SHOW_CURSOR = b"\x1b[?25h\n"
 
 
-def make_renderer(mode: str, progress: Progress) -> threading.Thread:
+def make_renderer(mode: str, progress: Progress, stop: Stop) -> threading.Thread:
     """A renderer thread for `auto`, `plain` or `none`, not started yet."""
     if mode == "none":
         return threading.Thread(target=progress.finished.wait, daemon=True)
     terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     target = _live if mode == "auto" and terminal else _plain
-    return threading.Thread(target=target, args=(progress,), daemon=True, name="proctor-progress")
+    return threading.Thread(
+        target=target, args=(progress, stop), daemon=True, name="proctor-progress"
+    )
 
 
 def restore_terminal() -> None:
-    """Show the cursor again before an immediate exit."""
-    if sys.stderr.isatty():
-        sys.stderr.write("\x1b[?25h\n")
-        sys.stderr.flush()
+    """Show the cursor again before an immediate exit. Safe in a signal handler."""
+    try:
+        if os.isatty(2):
+            os.write(2, _SHOW_CURSOR)
+    except OSError:  # the terminal is gone, and its cursor with it
+        return
 
 
 def _view(progress: Progress) -> RunView | None:
@@ -42,40 +57,85 @@ def _view(progress: Progress) -> RunView | None:
     return progress.view
 
 
-def _plain(progress: Progress) -> None:
+def _plain(progress: Progress, stop: Stop) -> None:
     view = _view(progress)
     if view is None:
         return
-    say(f"{view.name}: {view.tasks} tasks × {view.k}, {view.run_dir}", error=True)
-    while not progress.finished.wait(PLAIN_EVERY_S):
-        say(plain_line(view, time.monotonic()), error=True)
-    say(plain_line(view, time.monotonic()), error=True)
+    lines = PlainLines(view, time.monotonic())
+    for line in lines.first():
+        say(line, error=True)
+    while not progress.finished.wait(_STOP_SEEN_S):
+        for line in lines.due(time.monotonic(), stopping=stop.requested):
+            say(line, error=True)
+
+
+class PlainLines:
+    """Which lines are due when, for a log or a pipe."""
+
+    def __init__(self, view: RunView, now: float) -> None:
+        self._view = view
+        self._started = self._last = now
+        self._told_stop = False
+        self._issues: list[str] = []
+
+    def first(self) -> list[str]:
+        """The line that says what runs and where its evidence is."""
+        view = self._view
+        return [f"{one_line(view.name)}: {view.tasks} tasks × {view.k}, {relative(view.run_dir)}"]
+
+    def due(self, now: float, *, stopping: bool) -> list[str]:
+        """The lines for this moment; mostly none."""
+        lines = []
+        if stopping and not self._told_stop:
+            self._told_stop = True
+            lines.append(f"  {_STOPPING}")
+        pause = (now - self._started) * PLAIN_GROWTH
+        if now - self._last >= min(max(pause, PLAIN_FIRST_S), PLAIN_LAST_S):
+            self._last = now
+            lines += [*self._new_issues(), plain_line(self._view, now)]
+        return lines
+
+    def _new_issues(self) -> list[str]:
+        new = [text for text in list(self._view.recent) if text not in self._issues]
+        room = PLAIN_ISSUES - len(self._issues)
+        self._issues += new[:room]
+        lines = [f"  ! {one_line(text)}" for text in new[:room]]
+        if lines and len(self._issues) == PLAIN_ISSUES:
+            lines.append("  ! further issues are only counted; `proctor show` lists the tasks")
+        return lines
 
 
 def plain_line(view: RunView, now: float) -> str:
     """One line that says where a run is."""
-    finished = view.finished
-    parts = [
-        f"{view.done}/{view.tasks} tasks",
-        f"{view.running} running",
-        f"{finished['error']} error",
-        f"{finished['fatal']} fatal",
-        f"{view.attempts_done} attempts",
-    ]
-    if view.retries:
-        parts.append(f"{view.retries} retries")
-    if view.scored:
-        parts.append(f"mean {view.score_sum / view.scored:.3f}")
-    if (rate := view.rate(now)) is not None:
-        parts.append(f"{rate:.1f}/s")
-    if view.usage.requests:
-        parts.append(usage_text(view.usage))
+    done = f"{view.done}/{view.tasks} tasks"
+    parts = [done, *_activity(view), *_pace(view, now)]
     if (eta := view.eta_s(now)) is not None and view.done < view.tasks:
         parts.append(f"{duration(eta)} left")
     return "  " + ", ".join(parts)
 
 
-def _live(progress: Progress) -> None:
+def _activity(view: RunView) -> list[str]:
+    finished = view.finished
+    parts = [f"{view.running} running"]
+    if view.waiting:
+        parts.append(f"{view.waiting} waiting to retry")
+    return [*parts, f"{finished['error']} error", f"{finished['fatal']} fatal"]
+
+
+def _pace(view: RunView, now: float) -> list[str]:
+    parts = [f"{view.attempts_done + view.attempts_reused} attempts"]
+    if view.retries:
+        parts.append(f"{view.retries} retries")
+    if view.scored:
+        parts.append(f"mean {view.score_sum / view.scored:.3f}")
+    if (rate := view.rate(now)) is not None:
+        parts.append(f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min")
+    if view.usage.requests:
+        parts.append(usage_text(view.usage))
+    return parts
+
+
+def _live(progress: Progress, stop: Stop) -> None:
     view = _view(progress)
     if view is None:
         return
@@ -83,25 +143,38 @@ def _live(progress: Progress) -> None:
     from rich.live import Live
 
     console = Console(stderr=True)
-    with Live(_display(view), console=console, auto_refresh=False, transient=True) as live:
+    with Live(_display(view, stop), console=console, auto_refresh=False, transient=True) as live:
         while not progress.finished.wait(REFRESH_S):
-            live.update(_display(view), refresh=True)
+            live.update(_display(view, stop), refresh=True)
 
 
-def _display(view: RunView) -> "RenderableType":
+def _display(view: RunView, stop: Stop) -> "RenderableType":
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
-    from rich.text import Text
 
     now = time.monotonic()
-    head = Text(printable(view.name), style="bold")
     bar = Table.grid(padding=(0, 1))
+    done = f"{view.done}/{view.tasks} tasks"
+    eta = view.eta_s(now) if view.done < view.tasks else None
     bar.add_row(
-        ProgressBar(total=view.tasks, completed=view.done, width=40),
-        f"{view.done}/{view.tasks}",
-        f"elapsed {duration(now - view.started)}",
+        ProgressBar(total=max(view.tasks, 1), completed=view.done, width=40),
+        f"{done}, {duration(now - view.started)}"
+        + (f", {duration(eta)} left" if eta is not None else ""),
     )
-    lines: list[RenderableType] = [head, bar, Text(plain_line(view, now))]
-    lines += [Text("  " + printable(issue), style="yellow") for issue in list(view.recent)]
+    lines: list[RenderableType] = [
+        _text(f"{one_line(view.name)}  {relative(view.run_dir)}", "bold"),
+        bar,
+        _text("  " + ", ".join([*_activity(view), *_pace(view, now)])),
+    ]
+    lines += [_text("  " + one_line(issue), "yellow") for issue in list(view.recent)]
+    if stop.requested:
+        lines.append(_text(f"  {_STOPPING}", "bold"))
     return Group(*lines)
+
+
+def _text(text: str, style: str = "") -> "RenderableType":
+    """One line of the display, cut where the terminal ends."""
+    from rich.text import Text
+
+    return Text(printable(text), style=style, no_wrap=True, overflow="ellipsis")

@@ -1,54 +1,82 @@
 """`proctor validate`: check a file or folder without running anything."""
 
 import os
+from typing import Any
 
-from proctor.cli.output import emit, say
+from proctor.cli.dotenv import load_dotenv
+from proctor.cli.output import REFUSED, emit, refusal, say
+from proctor.cli.settings import build_settings, request_of
 from proctor.evals import prepare
+from proctor.evals.components import build_components
 from proctor.evals.options import validate as checked
 from proctor.evals.request import RunRequest
-from proctor.evals.request_file import read_yaml
 from proctor.kernel.errors import OptionError, ProctorError
+
+REQUEST_SUFFIXES = (".yaml", ".yml")
 
 
 def validate(path: str, as_json: bool) -> int:
     """Exit 0 when `path` is sound, 2 with the problems otherwise."""
     if os.path.isdir(path):
         kind, tasks, problems = "task folders", *_task_folders(path)
-    elif path.endswith((".yaml", ".yml")):
-        kind, tasks, problems = "request", *_request(path)
     elif not os.path.exists(path):
         raise OptionError(f"no such file or folder: {path}")
+    elif path.endswith(REQUEST_SUFFIXES):
+        kind, tasks, problems = "request", *_request(path)
     else:
         raise OptionError(
-            f"cannot tell what {path} is", hint="give a request (.yaml) or a folder of tasks"
+            f"cannot tell what {path} is",
+            hint="give a request (a file that ends in .yaml) or a folder of tasks",
         )
     if as_json:
-        emit({"path": path, "kind": kind, "tasks": tasks, "valid": not problems,
-              "problems": problems})  # fmt: skip
-    else:
-        for problem in problems:
-            say(problem, error=True)
-        verdict = "valid" if not problems else f"{len(problems)} problem(s)"
-        say(f"{path}: {kind}, {tasks} tasks: {verdict}")
-    return 2 if problems else 0
+        emit(_document(path, kind, tasks, problems))
+    for problem in problems:
+        say(problem, error=True)
+    if not problems:
+        say(f"{path}: {kind}, {_tasks(tasks)}: valid", error=as_json)
+        return 0
+    found = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    say(f"{path}: {kind}: not valid, {found}", error=True)
+    return REFUSED
+
+
+def _document(path: str, kind: str, tasks: int, problems: list[str]) -> dict[str, Any]:
+    document = {"path": path, "kind": kind, "tasks": tasks, "valid": not problems,
+                "problems": problems}  # fmt: skip
+    if not problems:
+        return document
+    return {**refusal("not_valid", f"{path} is not valid", problems[0]), **document}
+
+
+def _tasks(number: int) -> str:
+    return "1 task" if number == 1 else f"{number} tasks"
 
 
 def _task_folders(path: str) -> tuple[int, list[str]]:
     request = checked(
         RunRequest, {"benchmark": {"id": "harbor", "data": path}, "harness": "nop"}, ""
     )
-    from proctor.evals.components import build_components
-
     try:
         tasks = list(build_components(request).benchmark.load_tasks())
     except ProctorError as error:
-        return 0, [error.message]
+        return 0, _lines(error)
     return len(tasks), [f"{task.id}: {task.invalid}" for task in tasks if task.invalid is not None]
 
 
 def _request(path: str) -> tuple[int, list[str]]:
+    """As `proctor run PATH` would see it here, with the other layers of settings."""
+    load_dotenv()
     try:
-        request = checked(RunRequest, read_yaml(path), "")
-        return len(prepare.check(request).tasks), []
+        settings = build_settings(path, {}, ())
+        request = request_of(settings)
+        try:
+            return len(prepare.check(request).tasks), []
+        except OptionError as error:
+            raise settings.in_words_of_the_person(error) from error
     except ProctorError as error:
-        return 0, [error.message + (f"\n  hint: {error.hint}" if error.hint else "")]
+        return 0, _lines(error)
+
+
+def _lines(error: ProctorError) -> list[str]:
+    *others, last = error.message.split("\n")
+    return [*others, last + (f" ({error.hint})" if error.hint else "")]

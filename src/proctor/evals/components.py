@@ -1,5 +1,6 @@
 """From a request to the objects that do it: loading, options, and what is missing here."""
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,4 +164,11 @@ def _check_together(c: Components) -> None:
         who = f"harness {c.harness.id}" if c.harness is not None else "harness none"
         problems.append(f"{who} needs a model: give --model")
     if problems:
-        raise UsageError("\n".join(problems))
+        raise UsageError("\n".join(problems), hint=_adapter_hint(c.model))
+
+
+def _adapter_hint(model: Model | None) -> str | None:
+    """A name with a colon whose front part is nearly an adapter is probably misspelt."""
+    prefix, colon, _ = model.name.partition(":") if model is not None else ("", "", "")
+    near = difflib.get_close_matches(prefix, registry.names("models"), n=1) if colon else []
+    return f"did you mean the adapter {near[0]}: instead of {prefix}:?" if near else None
