@@ -43,7 +43,7 @@ def prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors="replace")
+            reconfigure(encoding=sys._xoptions.get("proctor_console"), errors="replace")
 
 
 @contextmanager
@@ -113,6 +113,9 @@ def _discard_further(stream: TextIO) -> None:
 
 def printable(text: str) -> str:
     """`text` in which every character that a terminal would obey is written out as `\\x1b`."""
+    if not text.isascii():
+        with suppress(UnicodeEncodeError):  # bytes of a name that are no text
+            text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return _UNSAFE.sub(_written_out, text)
 
 
