@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from proctor.cli.output import one_line, printable, relative, say
-from proctor.cli.text import duration, usage_text
+from proctor.cli.text import counted, duration, usage_text
 from proctor.evals.progress import Progress, RunView
 from proctor.evals.stopping import Stop
 
@@ -81,7 +81,8 @@ class PlainLines:
     def first(self) -> list[str]:
         """The line that says what runs and where its evidence is."""
         view = self._view
-        return [f"{one_line(view.name)}: {view.tasks} tasks × {view.k}, {relative(view.run_dir)}"]
+        attempts = f"{counted(view.tasks, 'task')} × {counted(view.k, 'attempt')}"
+        return [f"{one_line(view.name)}: {attempts}, {relative(view.run_dir)}"]
 
     def due(self, now: float, *, stopping: bool) -> list[str]:
         """The lines for this moment; mostly none."""
@@ -107,7 +108,7 @@ class PlainLines:
 
 def plain_line(view: RunView, now: float) -> str:
     """One line that says where a run is."""
-    done = f"{view.done}/{view.tasks} tasks"
+    done = f"{view.done}/{counted(view.tasks, 'task')}"
     parts = [done, *_activity(view), *_pace(view, now)]
     if (eta := view.eta_s(now)) is not None and view.done < view.tasks:
         parts.append(f"{duration(eta)} left")
@@ -123,9 +124,9 @@ def _activity(view: RunView) -> list[str]:
 
 
 def _pace(view: RunView, now: float) -> list[str]:
-    parts = [f"{view.attempts_done + view.attempts_reused} attempts"]
+    parts = [counted(view.attempts_done + view.attempts_reused, "attempt")]
     if view.retries:
-        parts.append(f"{view.retries} retries")
+        parts.append(f"{view.retries} retried")
     if view.scored:
         parts.append(f"mean {view.score_sum / view.scored:.3f}")
     if (rate := view.rate(now)) is not None:
@@ -155,7 +156,7 @@ def _display(view: RunView, stop: Stop) -> "RenderableType":
 
     now = time.monotonic()
     bar = Table.grid(padding=(0, 1))
-    done = f"{view.done}/{view.tasks} tasks"
+    done = f"{view.done}/{counted(view.tasks, 'task')}"
     eta = view.eta_s(now) if view.done < view.tasks else None
     bar.add_row(
         ProgressBar(total=max(view.tasks, 1), completed=view.done, width=40),

@@ -18,7 +18,12 @@ LINE_CHARS = 160
 
 def report_lines(report: RunReport) -> list[str]:
     """How a run ended, in a few lines."""
-    lines = [f"{one_line(report.name)}: {report.status}", f"  {_counts_text(report)}"]
+    counts = report.counts
+    kept = f" ({counts.reused_attempts} kept)" if counts.reused_attempts else ""
+    lines = [
+        f"{one_line(report.name)}: {report.status}",
+        f"  {counts_text(counts)} in {duration(report.wall_s)}{kept}",
+    ]
     if report.error:
         lines.append(f"  {one_line(report.error)}")
     lines += ["  " + line for line in metric_lines(report.metrics.series)]
@@ -29,21 +34,20 @@ def report_lines(report: RunReport) -> list[str]:
     return lines
 
 
-def _counts_text(report: RunReport) -> str:
-    counts = report.counts
-    text = f"{counts.tasks} tasks: {states_text(counts)}; {counts.attempts} attempts"
-    kept = f" ({counts.reused_attempts} kept)" if counts.reused_attempts else ""
-    return f"{text} in {duration(report.wall_s)}{kept}"
-
-
-def states_text(counts: Counts) -> str:
-    """How many tasks ended how."""
+def counts_text(counts: Counts) -> str:
+    """How many tasks ended how, and how many attempts there are."""
     parts = [f"{counts.normal} normal", f"{counts.error} error", f"{counts.fatal} fatal",
              f"{counts.interrupted} interrupted"]  # fmt: skip
     ended = counts.normal + counts.error + counts.fatal + counts.interrupted
     if counts.tasks > ended:
         parts.append(f"{counts.tasks - ended} not started")
-    return ", ".join(parts)
+    tasks, attempts = counted(counts.tasks, "task"), counted(counts.attempts, "attempt")
+    return f"{tasks}: {', '.join(parts)}; {attempts}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def metric_lines(series: Mapping[str, Mapping[str, Series]]) -> list[str]:
@@ -71,7 +75,7 @@ def series_line(metric: str, name: str, series: Series) -> str:
         text = f"{label} no value; reference {series.reference_value:.4f}"
     else:
         text = f"{label} no value"
-    coverage = f"  on {series.evaluated}/{series.total} tasks"
+    coverage = f"  on {series.evaluated}/{counted(series.total, 'task')}"
     return text + coverage + (" (partial)" if series.partial else "")
 
 
@@ -89,7 +93,8 @@ def problem_lines(report: RunReport, examples: Mapping[str, str]) -> list[str]:
     series = report.metrics.series[primary.metric][primary.reducer]
     if report.exit_code == 1 and series.evaluated < series.total:
         missing = series.total - series.evaluated
-        lines.append(f"  {missing} of {series.total} tasks have no valid {primary.metric}: exit 1")
+        of = f"{missing} of {counted(series.total, 'task')}"
+        lines.append(f"  without a valid {one_line(primary.metric)}: {of} (exit code 1)")
     return lines
 
 
@@ -131,7 +136,7 @@ def _cut(line: str) -> str:
 def usage_text(usage: Usage) -> str:
     """Requests, tokens and money."""
     text = (
-        f"{usage.requests} requests, {usage.input_tokens} input and "
+        f"{counted(usage.requests, 'request')}, {usage.input_tokens} input and "
         f"{usage.output_tokens} output tokens"
     )
     return text if usage.cost_usd is None else f"{text}, ${usage.cost_usd:f}"

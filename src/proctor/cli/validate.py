@@ -6,6 +6,7 @@ from typing import Any
 from proctor.cli.dotenv import load_dotenv
 from proctor.cli.output import REFUSED, emit, refusal, say
 from proctor.cli.settings import build_settings, request_of
+from proctor.cli.text import counted
 from proctor.evals import prepare
 from proctor.evals.components import build_components
 from proctor.evals.options import validate as checked
@@ -33,10 +34,9 @@ def validate(path: str, as_json: bool) -> int:
     for problem in problems:
         say(problem, error=True)
     if not problems:
-        say(f"{path}: {kind}, {_tasks(tasks)}: valid", error=as_json)
+        say(f"{path}: {kind}, {counted(tasks, 'task')}: valid", error=as_json)
         return 0
-    found = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    say(f"{path}: {kind}: not valid, {found}", error=True)
+    say(f"{path}: {kind}: not valid, {counted(len(problems), 'problem')}", error=True)
     return REFUSED
 
 
@@ -46,10 +46,6 @@ def _document(path: str, kind: str, tasks: int, problems: list[str]) -> dict[str
     if not problems:
         return document
     return {**refusal("not_valid", f"{path} is not valid", problems[0]), **document}
-
-
-def _tasks(number: int) -> str:
-    return "1 task" if number == 1 else f"{number} tasks"
 
 
 def _task_folders(path: str) -> tuple[int, list[str]]:
