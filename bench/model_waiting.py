@@ -4,7 +4,7 @@
 
 A scripted server in another process answers each call after `--delay` seconds, so that all calls
 wait at the same time. Each client runs in a process of its own. Printed for each: CPU seconds and
-peak RSS of the client, its ramp (until the server holds all calls), and the lag of its event loop
+peak RSS of the client, its ramp (until the server has all calls), and the lag of its event loop
 after the ramp: how much later than asked a 5 ms sleep ends, each sample weighted by the time it
 stands for; and the most CPU time between two samples, which other load does not inflate. The
 last lines repeat a smaller number of calls with this project's transport and with httpx (pool
@@ -57,8 +57,8 @@ class LagSampler:
         return 0.0
 
 
-async def waiting_at(server_url: str, calls: int) -> None:
-    """Return when the server holds `calls` waiting calls."""
+async def arrived(server_url: str, calls: int) -> int:
+    """Return when `calls` calls have arrived at the server: how many it held at once."""
     from proctor.models.http.client import Bounds, HttpClient, Request
     from proctor.models.http.endpoint import Endpoint
 
@@ -69,9 +69,9 @@ async def waiting_at(server_url: str, calls: int) -> None:
     while True:
         async with client.request(request) as response:
             stats = json.loads(await response.read())
-        if stats["waiting"] >= calls:
+        if stats["requests"] >= calls:
             await client.close()
-            return
+            return int(stats["most_waiting"])
         await asyncio.sleep(0.1)
 
 
@@ -79,7 +79,7 @@ async def measure(calls: int, url: str, ask: Ask) -> dict[str, Any]:
     """Run `calls` calls at once and measure this process."""
     started = time.perf_counter()
     tasks = [asyncio.ensure_future(ask(number)) for number in range(calls)]
-    await waiting_at(url, calls)
+    held = await arrived(url, calls)
     ramp_s = time.perf_counter() - started
     sampler = LagSampler()
     sampling = asyncio.ensure_future(sampler.run())
@@ -88,6 +88,7 @@ async def measure(calls: int, url: str, ask: Ask) -> dict[str, Any]:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "calls": calls,
+        "held_at_once": held,
         "ramp_s": round(ramp_s, 1),
         "wall_s": round(time.perf_counter() - started, 1),
         "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
@@ -173,15 +174,17 @@ def main() -> None:
         return
     with_server(args.delay, lambda url: show("proctor", client("proctor", args.calls, url)))
 
-    def compare(url: str) -> None:
-        ours = client("proctor", args.compare, url)
-        theirs = client("httpx", args.compare, url)
-        show("proctor", ours)
-        show("httpx", theirs)
-        for key in ("cpu_s", "rss_mb", "lag_p99_ms"):
-            print(f"{key}: httpx / proctor = {theirs[key] / max(ours[key], 0.1):.1f}")
+    found: dict[str, dict[str, Any]] = {}
+    for name in ("proctor", "httpx"):
 
-    with_server(min(args.delay, 15.0), compare)
+        def run_one(url: str, name: str = name) -> None:
+            found[name] = client(name, args.compare, url)
+            show(name, found[name])
+
+        with_server(min(args.delay, 15.0), run_one)
+    for key in ("cpu_s", "rss_mb", "lag_p99_ms"):
+        ratio = found["httpx"][key] / max(found["proctor"][key], 0.1)
+        print(f"{key}: httpx / proctor = {ratio:.1f}")
 
 
 if __name__ == "__main__":
