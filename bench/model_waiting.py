@@ -8,7 +8,8 @@ peak RSS of the client, its ramp (until the server has all calls), and the lag o
 after the ramp: how much later than asked a 5 ms sleep ends, each sample weighted by the time it
 stands for; and the most CPU time between two samples, which other load does not inflate. The
 last lines repeat a smaller number of calls with this project's transport and with httpx (pool
-without an upper limit), as ratios.
+without an upper limit), as ratios. `idle` is a process that did nothing but sample meanwhile: the
+lag that the machine's other load alone causes.
 """
 
 import argparse
@@ -133,15 +134,34 @@ async def run_httpx(calls: int, url: str) -> dict[str, Any]:
         return await measure(calls, url, ask)
 
 
+async def run_idle() -> dict[str, Any]:
+    """Nothing but the sampler, until stdin ends."""
+    sampler = LagSampler()
+    sampling = asyncio.ensure_future(sampler.run())
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    sampling.cancel()
+    shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+    return {
+        f"lag_{name}_ms": round(sampler.percentile(share) * 1000, 1)
+        for name, share in shares.items()
+    }
+
+
 def client(name: str, calls: int, url: str) -> dict[str, Any]:
-    """Measure one client in a process of its own."""
-    command = [sys.executable, __file__, "--client", name, "--calls", str(calls), "--url", url]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    """Measure one client in a process of its own, beside an idle one."""
+    command = [sys.executable, __file__, "--calls", str(calls), "--url", url, "--client"]
+    with subprocess.Popen(
+        [*command, "idle"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as idle:
+        done = subprocess.run([*command, name], stdout=subprocess.PIPE, text=True, check=True)
+        beside, _ = idle.communicate()
     found: dict[str, Any] = json.loads(done.stdout)
+    show(name, found)
+    show("idle", json.loads(beside))
     return found
 
 
-def with_server(delay_s: float, work: Callable[[str], None]) -> None:
+def with_server(delay_s: float, work: Callable[[str], object]) -> None:
     """Run `work(base_url)` beside a scripted server that answers after `delay_s`."""
     with tempfile.TemporaryDirectory() as folder:
         rules = Path(folder) / "rules.yaml"
@@ -165,21 +185,24 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--delay", type=float, default=40.0, help="seconds until an answer")
     parser.add_argument("--compare", type=int, default=1_000, help="calls for the comparison")
-    parser.add_argument("--client", choices=["proctor", "httpx"], help=argparse.SUPPRESS)
+    parser.add_argument("--client", choices=["proctor", "httpx", "idle"], help=argparse.SUPPRESS)
     parser.add_argument("--url", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.client:
-        run = {"proctor": run_proctor, "httpx": run_httpx}[args.client]
-        print(json.dumps(asyncio.run(run(args.calls, args.url))))
+        runs = {
+            "proctor": lambda: run_proctor(args.calls, args.url),
+            "httpx": lambda: run_httpx(args.calls, args.url),
+            "idle": run_idle,
+        }
+        print(json.dumps(asyncio.run(runs[args.client]())))
         return
-    with_server(args.delay, lambda url: show("proctor", client("proctor", args.calls, url)))
+    with_server(args.delay, lambda url: client("proctor", args.calls, url))
 
     found: dict[str, dict[str, Any]] = {}
     for name in ("proctor", "httpx"):
 
         def run_one(url: str, name: str = name) -> None:
             found[name] = client(name, args.compare, url)
-            show(name, found[name])
 
         with_server(min(args.delay, 15.0), run_one)
     for key in ("cpu_s", "rss_mb", "lag_p99_ms"):
