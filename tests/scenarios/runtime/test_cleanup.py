@@ -278,3 +278,43 @@ def test_an_environment_that_opens_too_late_is_closed(tmp_path):
     report = within(30, lambda: proctor.arun(request(tmp_path, Answers, Agent, Late), stop=stop))
     assert base.journal == ["open s1", "close s1"]
     assert report.status == "interrupted"
+
+
+def _cancel_workers() -> None:
+    for task in asyncio.all_tasks():
+        if task.get_coro().__qualname__ == "Pool._work":
+            task.cancel()
+
+
+def test_what_is_acquired_in_the_moment_of_the_stop_is_released(tmp_path):
+    """The worker is cancelled between the success of `open` or `start` and its own next step."""
+    base = recording()
+    stop = Stop()
+
+    class Racing(base):
+        async def open_session(self, spec, labels):
+            session = await super().open_session(spec, labels)
+            stop.request()
+            _cancel_workers()
+            return session
+
+    within(30, lambda: proctor.arun(request(tmp_path, Answers, Agent, Racing), stop=stop))
+    assert base.journal == ["open s1", "close s1"]
+
+
+def test_an_agent_that_starts_in_the_moment_of_the_stop_is_released(tmp_path):
+    left = []
+    stop = Stop()
+
+    class Racing(Agent):
+        async def start(self, session, task, context):
+            started = await super().start(session, task, context)
+            stop.request()
+            _cancel_workers()
+            return started
+
+        async def leave(self):
+            left.append("leave")
+
+    within(30, lambda: proctor.arun(request(tmp_path, Answers, Racing), stop=stop))
+    assert left == ["leave"]
