@@ -86,11 +86,11 @@ class Settings:
 
     def in_words_of_the_person(self, error: OptionError) -> OptionError:
         """`error` with places named as they were given: `-k` instead of `execution.attempts.k`."""
-        lines = [self._renamed(line) for line in error.message.split("\n")]
-        missing = [line.removesuffix(_MISSING) for line in lines if line.endswith(_MISSING)]
+        said = error.message.split("\n")
+        missing = [line.removesuffix(_MISSING) for line in said if line.endswith(_MISSING)]
         options = [f"-p {place}=VALUE" for place in missing if "." in place]
         hint = f"give {' '.join(options)}" if options and error.hint is None else error.hint
-        return OptionError("\n".join(lines), hint=hint)
+        return OptionError("\n".join(map(self._renamed, said)), hint=hint)
 
     def _renamed(self, line: str) -> str:
         place, colon, rest = line.partition(": ")
@@ -151,12 +151,13 @@ def _project_file() -> dict[str, Any]:
 
 def _note_unknown_variables(environ: Mapping[str, str]) -> None:
     """A variable that is nearly a setting is probably meant to be one."""
-    known = [f"PROCTOR_{flag.upper()}" for flag in FLAG_PLACES] + ["PROCTOR_PROGRESS"]
+    known = [*(flag.upper() for flag in FLAG_PLACES), "PROGRESS"]
     for name in sorted(environ):
-        if name.startswith("PROCTOR_") and name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
-            if near:
-                say(f"proctor: {name} is not a setting; did you mean {near[0]}?", error=True)
+        prefix, _, setting = name.partition("PROCTOR_")
+        if prefix or not setting or setting in known:
+            continue
+        if near := difflib.get_close_matches(setting, known, n=1, cutoff=0.8):
+            say(f"proctor: {name} is not a setting; did you mean PROCTOR_{near[0]}?", error=True)
 
 
 def _variable_value(variable: str, flag: str, text: str) -> Any:
