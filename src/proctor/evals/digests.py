@@ -35,7 +35,8 @@ class RequestDigests:
 
     @classmethod
     def of(cls, c: Components) -> "RequestDigests":
-        """Digests of a request's components with their options and versions."""
+        """Digests of a request's components with their options and versions. Raises JsonError
+        for settings that are not JSON."""
         harness: dict[str, Any] = {"id": c.harness_id}
         if c.harness is not None:
             harness |= {
@@ -54,6 +55,7 @@ class RequestDigests:
             "version": c.benchmark.version,
             "settings": c.benchmark.grading_settings(),
         }
+        jsontext.canonical(grading)  # it is digested with each task's target: refuse it now
         return cls(of_json(harness), of_json(environment), of_json(model), grading)
 
     def of_task(self, task: TaskSpec) -> dict[str, str]:

@@ -14,7 +14,7 @@ from proctor.evals.attempt.services import AttemptServices
 from proctor.evals.components import Components
 from proctor.evals.contracts.benchmark import Benchmark
 from proctor.evals.contracts.result import RunResult
-from proctor.evals.ending import Ending, log_defect, write_end
+from proctor.evals.ending import Ending, log_defect, write_end, write_failure
 from proctor.evals.metrics.report import build_report
 from proctor.evals.pool import Pool
 from proctor.evals.progress import RunView
@@ -62,7 +62,7 @@ class RequestRun:
         finally:
             self.over = True
             beat.cancel()
-        report = await self.writer.in_thread(self._conclude, ending, stop.signal, started)
+        report = await self.writer.in_thread(self._conclude_safely, ending, stop.signal, started)
         if ending.raised is not None:
             raise ending.raised
         done: RunReport = report
@@ -213,6 +213,14 @@ class RequestRun:
             await self.clock.sleep(HEARTBEAT_S)
             with contextlib.suppress(StorageError):  # the next record will say so, and stop us
                 await self.writer.in_thread(self.claim.beat, self.clock.now())
+
+    def _conclude_safely(self, ending: Ending, signum: int | None, started: float) -> RunReport:
+        try:
+            return self._conclude(ending, signum, started)
+        except Exception as error:
+            log_defect(self.writer, error)
+            write_failure(self.writer, self.info, Ending.of(error), self.clock)
+            raise
 
     def _conclude(self, ending: Ending, signum: int | None, started: float) -> RunReport:
         """The report, and what is written about the end. Blocking."""
