@@ -2,6 +2,7 @@
 
 import asyncio
 import queue
+import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
@@ -75,7 +76,7 @@ class RawPeer:
         self.peer, self.bounds = peer, bounds
 
     async def __aenter__(self) -> tuple[HttpClient, Endpoint]:
-        self.server = await asyncio.start_server(self.peer, "127.0.0.1", 0)
+        self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
         port = self.server.sockets[0].getsockname()[1]
         endpoint = Endpoint.parse(f"http://127.0.0.1:{port}")
         self.client = HttpClient(endpoint, self.bounds)
@@ -84,6 +85,12 @@ class RawPeer:
     async def __aexit__(self, *exc: object) -> None:
         await self.client.close()
         self.server.close()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self.peer(reader, writer)
+        except (ConnectionError, EOFError):
+            writer.close()  # the client hung up; early 3.11 releases do not close for us
 
 
 def answering(data: bytes, *, close: bool = True) -> Peer:
@@ -196,6 +203,11 @@ def test_an_unknown_host() -> None:
 
 
 def test_a_name_is_looked_up_and_every_address_tried() -> None:
+    try:
+        socket.getaddrinfo("localhost", 80)
+    except socket.gaierror:
+        pytest.skip("this machine does not know the name localhost (no /etc/hosts)")
+
     async def main() -> None:
         async with Server(echo) as (_, endpoint, _server):
             named = Endpoint("http", "localhost", endpoint.port)  # ::1 first, where there is one
@@ -376,7 +388,9 @@ def test_an_unasked_answer_closes_the_connection() -> None:
 
 
 def tls_context() -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=str(TLS / "localhost.pem"))
+    context = ssl.create_default_context(cafile=str(TLS / "localhost.pem"))
+    context.options |= ssl.OP_IGNORE_UNEXPECTED_EOF  # as Python 3.11.2 sets it
+    return context
 
 
 class TlsPeer(RawPeer):
@@ -385,7 +399,7 @@ class TlsPeer(RawPeer):
     async def __aenter__(self) -> tuple[HttpClient, Endpoint]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(TLS / "localhost.pem", TLS / "localhost.key")
-        self.server = await asyncio.start_server(self.peer, "127.0.0.1", 0, ssl=context)
+        self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0, ssl=context)
         port = self.server.sockets[0].getsockname()[1]
         endpoint = Endpoint.parse(f"https://127.0.0.1:{port}")
         self.client = HttpClient(endpoint, self.bounds, tls_context())
