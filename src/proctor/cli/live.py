@@ -9,7 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from proctor.cli.output import one_line, printable, relative, say
+from proctor.cli.output import one_line, printable, public, relative, say
 from proctor.cli.text import counted, duration, usage_text
 from proctor.evals.progress import Progress, RunView
 from proctor.evals.stopping import Stop
@@ -178,4 +178,4 @@ def _text(text: str, style: str = "") -> "RenderableType":
     """One line of the display, cut where the terminal ends."""
     from rich.text import Text
 
-    return Text(printable(text), style=style, no_wrap=True, overflow="ellipsis")
+    return Text(printable(public(text)), style=style, no_wrap=True, overflow="ellipsis")

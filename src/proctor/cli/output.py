@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 from proctor.kernel.errors import ProctorError
+from proctor.kernel.redact import Redactor, secret_settings, secret_values
 
 REFUSED = 2
 COULD_NOT_RUN = 3
@@ -24,6 +25,10 @@ _UNSAFE = re.compile(
 
 _document: TextIO | None = None
 """Where the one JSON document goes while everything else is kept away from stdout."""
+
+
+_redactor = Redactor()
+"""Knows the secrets of this process: what is printed is often kept, in the log of a CI job."""
 
 
 class OutputLost(Exception):
@@ -44,6 +49,12 @@ def prepare_streams() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(encoding=sys._xoptions.get("proctor_console"), errors="replace")
+
+
+def keep_secrets(settings: Any = None) -> None:
+    """From now on, print neither the secrets of the environment nor those of `settings`."""
+    global _redactor
+    _redactor = Redactor([*secret_values(os.environ), *secret_settings(settings)])
 
 
 @contextmanager
@@ -80,12 +91,13 @@ def _is_file(stream: TextIO, number: int) -> bool:
 
 def say(text: str = "", *, error: bool = False) -> None:
     """Print a line for people; control characters of hostile texts are shown, not obeyed."""
-    _write(sys.stderr if error else sys.stdout, printable(text) + "\n", matters=not error)
+    line = printable(_redactor.text(text)) + "\n"
+    _write(sys.stderr if error else sys.stdout, line, matters=not error)
 
 
 def emit(document: Any) -> None:
     """One JSON document on stdout, in ASCII, so that it survives any console encoding."""
-    text = json.dumps(document, indent=2, allow_nan=False)
+    text = json.dumps(_redactor.facts(document), indent=2, allow_nan=False)
     _write(_document or sys.stdout, text + "\n", matters=True)
 
 
@@ -109,6 +121,11 @@ def _discard_further(stream: TextIO) -> None:
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
     stream.flush()
+
+
+def public(text: str) -> str:
+    """`text` without known secrets, for what does not go through `say`."""
+    return _redactor.text(text)
 
 
 def printable(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from proctor.cli.dotenv import load_dotenv
 from proctor.cli.live import MODES, make_renderer, restore_terminal
-from proctor.cli.output import emit, relative, say, typed
+from proctor.cli.output import emit, keep_secrets, relative, say, typed
 from proctor.cli.settings import build_settings, request_of
 from proctor.cli.text import problem_lines, report_lines
 from proctor.evals import api
@@ -26,7 +26,9 @@ def run(
 ) -> int:
     """Run a request; the exit code says how it ended."""
     load_dotenv()
+    keep_secrets()
     settings = build_settings(file, flags, assignments)
+    keep_secrets(settings.values)
     request = request_of(settings)
     try:
         report, view = with_progress(progress, lambda **kw: api.run(request, **kw))
@@ -44,6 +46,7 @@ def resume(
 ) -> int:
     """Continue a run in place."""
     load_dotenv()
+    keep_secrets()
     changes = {
         key: value
         for key, value in (("task_concurrency", concurrency), ("timeout_s", timeout))

@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from proctor.cli.dotenv import load_dotenv
-from proctor.cli.output import REFUSED, emit, refusal, say
+from proctor.cli.output import REFUSED, emit, keep_secrets, refusal, say
 from proctor.cli.settings import build_settings, request_of
 from proctor.cli.text import counted
 from proctor.evals import prepare
@@ -62,8 +62,10 @@ def _task_folders(path: str) -> tuple[int, list[str]]:
 def _request(path: str) -> tuple[int, list[str]]:
     """As `proctor run PATH` would see it here, with the other layers of settings."""
     load_dotenv()
+    keep_secrets()
     try:
         settings = build_settings(path, {}, ())
+        keep_secrets(settings.values)
         request = request_of(settings)
         try:
             return len(prepare.check(request).tasks), []
