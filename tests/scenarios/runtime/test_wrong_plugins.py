@@ -255,7 +255,7 @@ WRONG_ISSUE = Issue("fatal", "run", "agent", "x", "y")
         ValueError("\ud800 not UTF-8"),
         ExceptionGroup("two", [ValueError("x"), OSError("y")]),
     ],
-    ids=lambda value: repr(value)[:50] if type(value) is not RunResult else None,
+    ids=lambda value: type(value).__name__ if type(value) is not RunResult else None,
 )
 @pytest.mark.parametrize("mode", ["none", "reuse"])
 def test_a_wrong_result_is_the_agents_fault(tmp_path, value, mode):
