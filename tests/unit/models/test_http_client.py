@@ -365,6 +365,38 @@ def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("extra", [b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", b"x"])
+def test_bytes_after_the_answer_are_never_taken_for_the_next_one(extra: bytes) -> None:
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" + extra)
+        await reader.read()
+        writer.close()
+
+    async def main() -> None:
+        async with RawPeer(peer) as (client, endpoint):
+            for number in range(1, 4):
+                assert await ask(client, endpoint) == (200, b"ok")
+                assert client.opened == number
+
+    run(main())
+
+
+def test_answers_without_a_body_do_not_add_up() -> None:
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = b"HTTP/1.1 204 No Content\r\nX-Long: " + b"x" * 30_000 + b"\r\n\r\n"
+        while await reader.readuntil(b"\r\n\r\n"):
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 10 + head)
+
+    async def main() -> None:
+        async with RawPeer(peer) as (client, endpoint):
+            for _ in range(20):  # 600 KB of heads on one connection
+                assert await ask(client, endpoint) == (204, b"")
+            assert client.opened == 1
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
 def test_an_unasked_answer_closes_the_connection() -> None:
     again = asyncio.Event()
 
