@@ -193,7 +193,7 @@ def _run(given: list[str], as_json: bool) -> int:
         return interrupted(as_json)
     except OutputLost:
         raise
-    except Exception as error:  # noqa: BLE001 - a defect is told with its traceback
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a defect is told with its traceback
         show_message = getattr(error, "format_message", None)
         if show_message is None:
             return defect(error, as_json)
@@ -201,7 +201,7 @@ def _run(given: list[str], as_json: bool) -> int:
     return outcome if isinstance(outcome, int) else 0
 
 
-def _usage(error: Exception, message: str, as_json: bool) -> int:
+def _usage(error: BaseException, message: str, as_json: bool) -> int:
     """A complaint of the option parser."""
     if as_json:
         emit(refusal("usage", message, "see --help"))

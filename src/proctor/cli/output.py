@@ -175,7 +175,7 @@ def interrupted(as_json: bool) -> int:
     return INTERRUPTED
 
 
-def defect(error: Exception, as_json: bool) -> int:
+def defect(error: BaseException, as_json: bool) -> int:
     """A fault of proctor itself, with what is needed to report it; exit code 3."""
     say("".join(traceback.format_exception(error)).rstrip(), error=True)
     message = f"{type(error).__name__}: {error}"
