@@ -20,7 +20,7 @@ from proctor.cli.output import (
     refuse,
     say,
 )
-from proctor.kernel.errors import ProctorError, UsageError
+from proctor.kernel.errors import ProctorError, Stopped, UsageError
 
 app = typer.Typer(
     add_completion=False,
@@ -187,6 +187,8 @@ def _run(given: list[str], as_json: bool) -> int:
         outcome = app(args=given, prog_name="proctor", standalone_mode=False)
     except UsageError as error:
         return refuse(error, as_json)
+    except Stopped as error:
+        return interrupted(as_json, error.signal)
     except ProctorError as error:
         return give_up(error, as_json)
     except (KeyboardInterrupt, typer.Abort):

@@ -167,12 +167,12 @@ def give_up(error: ProctorError, as_json: bool) -> int:
     return COULD_NOT_RUN
 
 
-def interrupted(as_json: bool) -> int:
-    """A signal came before anything ran; exit code 130."""
+def interrupted(as_json: bool, signum: int | None = None) -> int:
+    """A signal came before anything ran; exit code 130, after SIGTERM 143."""
     if as_json:
         emit({"status": "interrupted", "runs": []})
     say("proctor: interrupted", error=True)
-    return INTERRUPTED
+    return INTERRUPTED if signum is None else 128 + signum
 
 
 def defect(error: BaseException, as_json: bool) -> int:
