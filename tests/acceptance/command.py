@@ -45,7 +45,8 @@ def proctor(*words: str, cwd: Path, **variables: str | None) -> Done:
         command(*words), cwd=cwd, env=environment(**variables), stdin=subprocess.DEVNULL,
         capture_output=True, check=False, timeout=LIMIT_S,
     )  # fmt: skip
-    return Done(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8"))
+    out, err = (stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
+    return Done(done.returncode, out, err)
 
 
 def command(*words: str) -> list[str]:
