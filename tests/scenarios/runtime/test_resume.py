@@ -255,7 +255,11 @@ def test_stray_temporary_files_are_ignored(tmp_path):
         ("result.json", lambda data: data[:40], "damaged record"),
         ("result.json", lambda data: data.replace(b'"t1"', b'"t2"'), "record is of task 't2'"),
         ("result.json", lambda data: data.replace(b'"attempt":1', b'"attempt":2'), "attempt 2"),
-        ("result.json", lambda data: data.replace(b".v1", b".v9"), "not a proctor.attempt.v1 record"),
+        (
+            "result.json",
+            lambda data: data.replace(b".v1", b".v9"),
+            "not a proctor.attempt.v1 record",
+        ),
         ("artifacts/kept.txt", lambda data: b"other", "not the recorded one"),
         ("artifacts/kept.txt", None, "artifact missing"),
     ],
