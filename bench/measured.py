@@ -1,5 +1,6 @@
 """Running one case in a process of its own, and looking at what it left on the disk."""
 
+import atexit
 import json
 import os
 import re
@@ -33,10 +34,36 @@ def cache_dir() -> Path:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """An empty folder on the disk of the cache, gone afterwards. Not in the system's temporary
-    folder: that one may lie in memory, where a sync costs nothing."""
-    with tempfile.TemporaryDirectory(prefix="scratch-", dir=cache_dir()) as folder:
-        yield Path(folder)
+    """An empty folder on the disk of the cache. Not in the system's temporary folder: that one may
+    lie in memory, where a sync costs nothing.
+
+    It is removed when this process ends, not before, as long as the disk has room: ext4 does not
+    reuse an inode for minutes after a deletion and searches past it, so that a case measured after
+    the files of another were removed would pay several times as much for each new file.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=f"scratch-{os.getpid()}-", dir=cache_dir()))
+    if not _kept:
+        atexit.register(_remove_kept)
+    _kept.append(folder)
+    yield folder
+    if not _has_room(folder):
+        _remove_kept()
+
+
+def _has_room(folder: Path) -> bool:
+    facts = os.statvfs(folder)
+    few_files = facts.f_files > 0 and facts.f_favail < ROOM_FILES  # some file systems do not count
+    return facts.f_bavail * facts.f_frsize >= ROOM_BYTES and not few_files
+
+
+_kept: list[Path] = []
+ROOM_BYTES = 5_000_000_000
+ROOM_FILES = 500_000
+
+
+def _remove_kept() -> None:
+    while _kept:
+        shutil.rmtree(_kept.pop(), ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +163,16 @@ def traced_syncs(table: str) -> int:
     return sum(int(calls) for calls, name in rows if name in SYNC_CALLS.split(","))
 
 
+def file_system(path: Path) -> str:
+    """The kind of file system that `path` lies on."""
+    best, kind = "", "unknown"
+    for line in Path("/proc/mounts").read_text("utf-8").splitlines():
+        place, found = line.split()[1:3]
+        if path.is_relative_to(place) and len(place) >= len(best):
+            best, kind = place, found
+    return kind
+
+
 def circumstances() -> dict[str, Any]:
     """What a figure cannot be read without."""
     one, five, fifteen = os.getloadavg()
@@ -144,5 +181,6 @@ def circumstances() -> dict[str, Any]:
         "python": sys.version.split()[0],
         "kernel": os.uname().release,
         "cpus": len(os.sched_getaffinity(0)),
+        "file_system": file_system(cache_dir()),
         "load_average": [round(one, 2), round(five, 2), round(fifteen, 2)],
     }

@@ -4,11 +4,12 @@
 
 A scripted server in another process answers each call after `--delay` seconds, so that all calls
 wait at the same time. Each client runs in a process of its own. Printed for each: CPU seconds and
-peak RSS of the client, its ramp (until the server holds all calls), and the lag of its event loop
+peak RSS of the client, its ramp (until the server has all calls), and the lag of its event loop
 after the ramp: how much later than asked a 5 ms sleep ends, each sample weighted by the time it
 stands for; and the most CPU time between two samples, which other load does not inflate. The
 last lines repeat a smaller number of calls with this project's transport and with httpx (pool
-without an upper limit), as ratios.
+without an upper limit), as ratios. `idle` is a process that did nothing but sample meanwhile: the
+lag that the machine's other load alone causes.
 """
 
 import argparse
@@ -57,8 +58,8 @@ class LagSampler:
         return 0.0
 
 
-async def waiting_at(server_url: str, calls: int) -> None:
-    """Return when the server holds `calls` waiting calls."""
+async def arrived(server_url: str, calls: int) -> int:
+    """Return when `calls` calls have arrived at the server: how many it held at once."""
     from proctor.models.http.client import Bounds, HttpClient, Request
     from proctor.models.http.endpoint import Endpoint
 
@@ -69,9 +70,9 @@ async def waiting_at(server_url: str, calls: int) -> None:
     while True:
         async with client.request(request) as response:
             stats = json.loads(await response.read())
-        if stats["waiting"] >= calls:
+        if stats["requests"] >= calls:
             await client.close()
-            return
+            return int(stats["most_waiting"])
         await asyncio.sleep(0.1)
 
 
@@ -79,7 +80,7 @@ async def measure(calls: int, url: str, ask: Ask) -> dict[str, Any]:
     """Run `calls` calls at once and measure this process."""
     started = time.perf_counter()
     tasks = [asyncio.ensure_future(ask(number)) for number in range(calls)]
-    await waiting_at(url, calls)
+    held = await arrived(url, calls)
     ramp_s = time.perf_counter() - started
     sampler = LagSampler()
     sampling = asyncio.ensure_future(sampler.run())
@@ -88,6 +89,7 @@ async def measure(calls: int, url: str, ask: Ask) -> dict[str, Any]:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "calls": calls,
+        "held_at_once": held,
         "ramp_s": round(ramp_s, 1),
         "wall_s": round(time.perf_counter() - started, 1),
         "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
@@ -132,15 +134,34 @@ async def run_httpx(calls: int, url: str) -> dict[str, Any]:
         return await measure(calls, url, ask)
 
 
+async def run_idle() -> dict[str, Any]:
+    """Nothing but the sampler, until stdin ends."""
+    sampler = LagSampler()
+    sampling = asyncio.ensure_future(sampler.run())
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    sampling.cancel()
+    shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+    return {
+        f"lag_{name}_ms": round(sampler.percentile(share) * 1000, 1)
+        for name, share in shares.items()
+    }
+
+
 def client(name: str, calls: int, url: str) -> dict[str, Any]:
-    """Measure one client in a process of its own."""
-    command = [sys.executable, __file__, "--client", name, "--calls", str(calls), "--url", url]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    """Measure one client in a process of its own, beside an idle one."""
+    command = [sys.executable, __file__, "--calls", str(calls), "--url", url, "--client"]
+    with subprocess.Popen(
+        [*command, "idle"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as idle:
+        done = subprocess.run([*command, name], stdout=subprocess.PIPE, text=True, check=True)
+        beside, _ = idle.communicate()
     found: dict[str, Any] = json.loads(done.stdout)
+    show(name, found)
+    show("idle", json.loads(beside))
     return found
 
 
-def with_server(delay_s: float, work: Callable[[str], None]) -> None:
+def with_server(delay_s: float, work: Callable[[str], object]) -> None:
     """Run `work(base_url)` beside a scripted server that answers after `delay_s`."""
     with tempfile.TemporaryDirectory() as folder:
         rules = Path(folder) / "rules.yaml"
@@ -164,24 +185,29 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--delay", type=float, default=40.0, help="seconds until an answer")
     parser.add_argument("--compare", type=int, default=1_000, help="calls for the comparison")
-    parser.add_argument("--client", choices=["proctor", "httpx"], help=argparse.SUPPRESS)
+    parser.add_argument("--client", choices=["proctor", "httpx", "idle"], help=argparse.SUPPRESS)
     parser.add_argument("--url", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.client:
-        run = {"proctor": run_proctor, "httpx": run_httpx}[args.client]
-        print(json.dumps(asyncio.run(run(args.calls, args.url))))
+        runs = {
+            "proctor": lambda: run_proctor(args.calls, args.url),
+            "httpx": lambda: run_httpx(args.calls, args.url),
+            "idle": run_idle,
+        }
+        print(json.dumps(asyncio.run(runs[args.client]())))
         return
-    with_server(args.delay, lambda url: show("proctor", client("proctor", args.calls, url)))
+    with_server(args.delay, lambda url: client("proctor", args.calls, url))
 
-    def compare(url: str) -> None:
-        ours = client("proctor", args.compare, url)
-        theirs = client("httpx", args.compare, url)
-        show("proctor", ours)
-        show("httpx", theirs)
-        for key in ("cpu_s", "rss_mb", "lag_p99_ms"):
-            print(f"{key}: httpx / proctor = {theirs[key] / max(ours[key], 0.1):.1f}")
+    found: dict[str, dict[str, Any]] = {}
+    for name in ("proctor", "httpx"):
 
-    with_server(min(args.delay, 15.0), compare)
+        def run_one(url: str, name: str = name) -> None:
+            found[name] = client(name, args.compare, url)
+
+        with_server(min(args.delay, 15.0), run_one)
+    for key in ("cpu_s", "rss_mb", "lag_p99_ms"):
+        ratio = found["httpx"][key] / max(found["proctor"][key], 0.1)
+        print(f"{key}: httpx / proctor = {ratio:.1f}")
 
 
 if __name__ == "__main__":

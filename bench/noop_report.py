@@ -131,10 +131,13 @@ def _loop_text(figures: Figures) -> str:
 
 def _bare_text(figures: Figures) -> str:
     wall = bare_spread(figures, "wall").text()
+    speed = Spread.of([ended.own["python_s"] * 1000 for ended in figures.bare])
     lines = [
         f"Bare system calls of one durable record, one after the other: CPU "
         f"{bare_spread(figures, 'cpu').text()} ms (system {bare_spread(figures, 'system').text()})"
         f", wall {wall} ms.",
+        f"A fixed piece of pure Python beside it: CPU {speed.text(1)} ms; its spread is the "
+        "machine's, not ours.",
         *[
             f"Syncs a task, mode {mode}: {value:g} (counted by {figures.counted_by})."
             for mode, value in figures.syncs.items()

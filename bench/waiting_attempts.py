@@ -19,7 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.model_waiting import LagSampler, show, waiting_at, with_server
+from bench.loop import LagSampler
+from bench.model_waiting import arrived, show, with_server
 
 
 async def measured_run(attempts: int, url: str, folder: Path) -> dict[str, Any]:
@@ -38,7 +39,7 @@ async def measured_run(attempts: int, url: str, folder: Path) -> dict[str, Any]:
     }
     started = time.perf_counter()
     running = asyncio.ensure_future(arun(request))
-    await waiting_at(url, attempts)
+    held = await arrived(url, attempts)
     ramp_s = time.perf_counter() - started
     sampler = LagSampler()
     sampling = asyncio.ensure_future(sampler.run())
@@ -50,14 +51,12 @@ async def measured_run(attempts: int, url: str, folder: Path) -> dict[str, Any]:
         raise SystemExit(f"the run ended with {report.exit_code} and {value}: {report.issue_codes}")
     return {
         "attempts": attempts,
+        "held_at_once": held,
         "ramp_s": round(ramp_s, 1),
         "wall_s": round(time.perf_counter() - started, 1),
         "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
         "rss_mb": round(usage.ru_maxrss / 1024),
-        "lag_p50_ms": round(sampler.percentile(0.5) * 1000, 1),
-        "lag_p99_ms": round(sampler.percentile(0.99) * 1000, 1),
-        "lag_max_ms": round(sampler.percentile(1.0) * 1000, 1),
-        "most_cpu_ms": round(sampler.most_cpu_s * 1000, 1),
+        **{f"lag_{k}_ms": round(v, 1) for k, v in sampler.to_json().items()},
     }
 
 

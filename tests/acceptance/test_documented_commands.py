@@ -3,6 +3,7 @@
 Blocks of commands (```sh) run one after the other in one folder. Where a block of output (```text)
 follows, the standard output must be that text. Times may differ; a line `…` stands for any number
 of lines. Blocks that use the scripts or the virtual environment of the checkout are left out.
+With UPDATE_DOCUMENTS=1 the outputs that differ are written into the documents instead.
 """
 
 import json
@@ -34,24 +35,36 @@ def agrees(written: str, printed: str) -> bool:
     return re.fullmatch("(?s:.*)".join(parts), plain(printed)) is not None
 
 
+def printed_by(commands: str, folder: Path) -> str:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands],
+        cwd=folder, env={**os.environ, "PATH": path, "COLUMNS": "100"},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.rstrip() + "\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_documented_commands_print_what_is_written(document, tmp_path):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    blocks = BLOCK.findall((ROOT / document).read_text("utf-8"))
-    assert sum(bool(written) for _, written in blocks) >= 2
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    for commands, written in blocks:
-        if any(word in commands for word in LEFT_OUT):
-            continue
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", commands],
-            cwd=tmp_path, env={**os.environ, "PATH": path, "COLUMNS": "100"},
-            capture_output=True, text=True, check=False, timeout=120,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        if written and not agrees(written, done.stdout):
-            assert plain(done.stdout) == plain(written)  # shows the difference
+    text = (ROOT / document).read_text("utf-8")
+    blocks = [b for b in BLOCK.finditer(text) if not any(word in b[1] for word in LEFT_OUT)]
+    assert sum(bool(b[2]) for b in blocks) >= 2
+    wrong = []
+    for block in blocks:
+        printed = printed_by(block[1], tmp_path)
+        if block[2] and not agrees(block[2], printed):
+            wrong.append((block, printed))
+    if os.environ.get("UPDATE_DOCUMENTS") == "1":
+        for block, printed in reversed(wrong):
+            text = text[: block.start(2)] + printed + text[block.end(2) :]
+        (ROOT / document).write_text(text, "utf-8")
+    elif wrong:
+        block, printed = wrong[0]
+        assert plain(printed) == plain(block[2])  # shows the difference
 
 
 def test_the_documented_keys_of_a_record_are_the_real_ones(tmp_path):

@@ -11,6 +11,13 @@ FORBIDDEN_IMPORTS = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "she
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
 
+GRADING_PROGRAMS = {
+    "proctor.benchmarks.humaneval.grader.candidate",
+    "proctor.benchmarks.table.scorers.python_grader",
+}
+"""Programs of their own process that run source text; the driver never runs them."""
+
+
 def words(name: str) -> set[str]:
     """`TaskManager_v2` → {task, manager, v2}."""
     return set(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_"))
@@ -31,7 +38,8 @@ def bad_habits(module: Module) -> list[str]:
         if UNFINISHED.search(line)
     ]
     for node in ast.walk(module.tree):
-        if reason := _habit(node):
+        reason = _habit(node)
+        if reason and not (reason == "calls exec" and module.name in GRADING_PROGRAMS):
             found.append(f"{module.path}:{node.lineno} {reason}")
     return found
 
@@ -100,6 +108,14 @@ def test_a_bad_habit_is_seen(text):
 def test_good_habits_are_not_reported(text):
     source = text if not text.startswith("await") else f"async def f():\n    {text}"
     assert bad_habits(parse("proctor.evals.a", source)) == []
+
+
+def test_only_a_grading_program_runs_source_text():
+    text = "exec(code, namespace)"
+    assert len(bad_habits(parse("proctor.evals.a", text))) == 1
+    for name in GRADING_PROGRAMS:
+        assert bad_habits(parse(name, text)) == []
+        assert name in {m.name for m in modules()}
 
 
 def test_empty_names_are_seen():

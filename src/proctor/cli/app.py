@@ -1,13 +1,26 @@
 """The command line. Commands are declared here and imported on use."""
 
-import signal
 import sys
-from typing import Annotated, Any
+from contextlib import nullcontext
 
 import typer
 
-from proctor.cli.output import emit, prepare_streams, refusal, refuse, say
-from proctor.kernel.errors import ProctorError, Stopped
+from proctor.cli import flags
+from proctor.cli.output import (
+    REFUSED,
+    OutputLost,
+    defect,
+    emit,
+    give_up,
+    interrupted,
+    lost,
+    only_the_document,
+    prepare_streams,
+    refusal,
+    refuse,
+    say,
+)
+from proctor.kernel.errors import ProctorError, Stopped, UsageError
 
 app = typer.Typer(
     add_completion=False,
@@ -18,21 +31,10 @@ app = typer.Typer(
     help="Evaluate AI agents with results that can be trusted.\n\nStart with: proctor demo",
 )
 
-JsonFlag = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document on stdout; text goes to stderr.")
-]
-ProgressFlag = Annotated[
-    str | None,
-    typer.Option("--progress", help="auto, plain or none.", show_default="auto"),
-]
-Files = list[str] | None
-
 
 @app.command()
 def demo(
-    results: Annotated[str, typer.Option("--results", help="Where runs are kept.")] = "results",
-    progress: ProgressFlag = None,
-    as_json: JsonFlag = False,
+    results: flags.Results = None, progress: flags.Progress = None, as_json: flags.Json = False
 ) -> None:
     """Run the built-in sample evaluation, offline.
 
@@ -45,51 +47,44 @@ def demo(
 
 @app.command()
 def run(
-    request: Annotated[str | None, typer.Argument(help="A request file (YAML).")] = None,
-    benchmark: Annotated[
-        str | None, typer.Option(help="ID, module:Class or file.py:Class.")
-    ] = None,
-    data: Annotated[str | None, typer.Option(help="The benchmark's file or folder.")] = None,
-    harness: Annotated[str | None, typer.Option(help="The agent under test.")] = None,
-    environment: Annotated[str | None, typer.Option(help="Where agents run.")] = None,
-    model: Annotated[str | None, typer.Option(help="[ADAPTER:]NAME.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="The model's endpoint.")] = None,
-    parameter: Annotated[
-        Files, typer.Option("-p", metavar="KEY=VALUE", help="An option; may be repeated.")
-    ] = None,
-    k: Annotated[int | None, typer.Option("-k", help="Attempts a task (default 1).")] = None,
-    strategy: Annotated[str | None, typer.Option(help="avg or pass.")] = None,
-    tasks: Annotated[Files, typer.Option(help="Glob over task ids; may be repeated.")] = None,
-    limit: Annotated[int | None, typer.Option(help="At most this many tasks.")] = None,
-    shuffle_seed: Annotated[int | None, typer.Option(help="Shuffle before limiting.")] = None,
-    concurrency: Annotated[int | None, typer.Option(help="Active tasks (default 8).")] = None,
-    max_retries: Annotated[int | None, typer.Option(help="Retries an attempt.")] = None,
-    retry_pattern: Annotated[
-        Files, typer.Option(help="Retry only errors that match; may be repeated.")
-    ] = None,
-    evaluation_mode: Annotated[str | None, typer.Option(help="reuse, none or fresh.")] = None,
-    keep_environment: Annotated[
-        bool, typer.Option("--keep-environment", help="Leave environments open for looking.")
-    ] = False,
-    timeout: Annotated[float | None, typer.Option(help="Seconds for the whole run.")] = None,
-    results: Annotated[str | None, typer.Option(help="Where runs are kept.")] = None,
-    run_id: Annotated[str | None, typer.Option(help="Must not exist yet.")] = None,
-    reuse: Annotated[
-        bool, typer.Option("--reuse", help="Take over usable records of the newest such run.")
-    ] = False,
-    reuse_from: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Take over usable records of that run.")
-    ] = None,
-    reuse_anyway: Annotated[
-        bool, typer.Option("--reuse-anyway", help="… also where the inputs changed; recorded.")
-    ] = False,
-    progress: ProgressFlag = None,
-    as_json: JsonFlag = False,
+    request: flags.RequestFile = None,
+    benchmark: flags.Benchmark = None,
+    data: flags.Data = None,
+    harness: flags.Harness = None,
+    environment: flags.Environment = None,
+    model: flags.Model = None,
+    base_url: flags.BaseUrl = None,
+    parameter: flags.Parameters = None,
+    k: flags.K = None,
+    strategy: flags.Strategy = None,
+    tasks: flags.Tasks = None,
+    limit: flags.Limit = None,
+    shuffle_seed: flags.ShuffleSeed = None,
+    concurrency: flags.Concurrency = None,
+    max_retries: flags.MaxRetries = None,
+    retry_pattern: flags.RetryPatterns = None,
+    evaluation_mode: flags.EvaluationMode = None,
+    keep_environment: flags.KeepEnvironment = False,
+    timeout: flags.Timeout = None,
+    results: flags.Results = None,
+    run_id: flags.RunId = None,
+    reuse: flags.Reuse = False,
+    reuse_from: flags.ReuseFrom = None,
+    reuse_anyway: flags.ReuseAnyway = False,
+    progress: flags.Progress = None,
+    as_json: flags.Json = False,
 ) -> None:
     """Run a benchmark: every selected task, k attempts each.
 
-    Example: proctor run --benchmark table --data rows.jsonl --harness command
-    -p harness.command='python3 agent.py' -p benchmark.scorer=numeric -k 3
+    \b
+    Example:
+      proctor run --benchmark table --data rows.jsonl -k 3 \\
+        --harness command -p harness.command="python3 '$PWD/agent.py'"
+
+    Settings: flag > request file > PROCTOR_* variable > proctor.toml > default.
+
+    Exit codes: 0 every task has a valid score; 1 some task has none; 2 refused, nothing ran;
+    3 out of time or could not go on; 130 and 143 stopped by a signal.
     """
     given = dict(locals())
     from proctor.cli import run as command
@@ -103,20 +98,18 @@ def run(
 
 @app.command()
 def launch(
-    file: Annotated[str, typer.Argument(metavar="LAUNCH.yaml", help="A launch file.")],
-    only: Annotated[
-        Files, typer.Option(metavar="NAME", help="Only this request; may be repeated.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the resolved plan and run nothing.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Allow more than 1,000 requests.")] = False,
-    progress: ProgressFlag = None,
-    as_json: JsonFlag = False,
+    file: flags.LaunchFile,
+    only: flags.Only = None,
+    dry_run: flags.DryRun = False,
+    yes: flags.Yes = False,
+    progress: flags.Progress = None,
+    as_json: flags.Json = False,
 ) -> None:
     """Run several named requests through one pool.
 
     Example: proctor launch nightly.yaml --only fix-codex
+
+    Exit codes are those of `run`; 1 also when a request failed and others did not.
     """
     from proctor.cli import launch as command
 
@@ -125,17 +118,17 @@ def launch(
 
 @app.command()
 def rescore(
-    run_dir: Annotated[str, typer.Argument(help="A run directory.")],
-    parameter: Annotated[
-        Files, typer.Option("-p", metavar="KEY=VALUE", help="An option; may be repeated.")
-    ] = None,
-    progress: ProgressFlag = None,
-    as_json: JsonFlag = False,
+    run_dir: flags.RunDir,
+    parameter: flags.Parameters = None,
+    progress: flags.Progress = None,
+    as_json: flags.Json = False,
 ) -> None:
     """Grade a run's stored answers and artifacts again, into a new run beside it.
 
-    Example: proctor rescore results/table/command/none/20260131-181114
-    -p benchmark.scorer=includes
+    \b
+    Example:
+      proctor rescore results/table/command/none/20260131-181114 \\
+        -p benchmark.scorer=includes
     """
     from proctor.cli import run as command
 
@@ -144,13 +137,11 @@ def rescore(
 
 @app.command()
 def resume(
-    run_dir: Annotated[
-        str, typer.Argument(metavar="RUN_DIR|LAUNCH.json", help="A run directory or a launch.")
-    ],
-    concurrency: Annotated[int | None, typer.Option(help="Active tasks.")] = None,
-    timeout: Annotated[float | None, typer.Option(help="Seconds for this execution.")] = None,
-    progress: ProgressFlag = None,
-    as_json: JsonFlag = False,
+    run_dir: flags.Resumed,
+    concurrency: flags.Concurrency = None,
+    timeout: flags.Timeout = None,
+    progress: flags.Progress = None,
+    as_json: flags.Json = False,
 ) -> None:
     """Continue a run or a launch in place: only what has no valid record runs.
 
@@ -163,11 +154,12 @@ def resume(
 
 @app.command()
 def show(
-    run_dir: Annotated[str, typer.Argument(help="A run directory.")],
-    task: Annotated[str | None, typer.Option(help="One task, by its exact id.")] = None,
-    attempt: Annotated[int | None, typer.Option(help="One attempt of the task.")] = None,
-    limit: Annotated[int, typer.Option(help="At most this many tasks in the list.")] = 50,
-    as_json: JsonFlag = False,
+    run_dir: flags.RunDir,
+    task: flags.Task = None,
+    attempt: flags.Attempt = None,
+    state: flags.States = None,
+    limit: flags.Shown = 50,
+    as_json: flags.Json = False,
 ) -> None:
     """Show a run, a task or an attempt.
 
@@ -175,14 +167,11 @@ def show(
     """
     from proctor.cli import show as command
 
-    _exit(command.show(run_dir, task, attempt, limit, as_json))
+    _exit(command.show(run_dir, command.Wanted(task, attempt, state or (), limit), as_json))
 
 
 @app.command("list")
-def list_components(
-    kind: Annotated[str, typer.Argument(help="benchmarks, harnesses, environments, models, …")],
-    as_json: JsonFlag = False,
-) -> None:
+def list_components(kind: flags.Kind, as_json: flags.Json = False) -> None:
     """List what is registered, and what is missing or broken.
 
     Example: proctor list benchmarks
@@ -193,10 +182,7 @@ def list_components(
 
 
 @app.command()
-def validate(
-    path: Annotated[str, typer.Argument(help="A request file, a task folder or a data set.")],
-    as_json: JsonFlag = False,
-) -> None:
+def validate(path: flags.Checked, as_json: flags.Json = False) -> None:
     """Check a file or folder without running anything.
 
     Example: proctor validate request.yaml
@@ -207,7 +193,7 @@ def validate(
 
 
 @app.command()
-def version(as_json: JsonFlag = False) -> None:
+def version(as_json: flags.Json = False) -> None:
     """Print the version.
 
     Example: proctor version
@@ -230,31 +216,43 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code. Refusals are exit code 2."""
     prepare_streams()
     given = sys.argv[1:] if arguments is None else arguments
-    as_json = "--json" in given
+    if given == ["--version"]:
+        given = ["version"]
+    as_json = "--json" in given and not {"-h", "--help"} & set(given)
+    with only_the_document() if as_json else nullcontext():
+        try:
+            return _run(given, as_json)
+        except OutputLost as error:
+            return lost(error)
+
+
+def _run(given: list[str], as_json: bool) -> int:
     try:
-        outcome = app(args=given, standalone_mode=False)
-    except Stopped as error:  # nothing has run yet
-        if as_json:
-            emit({"status": "interrupted", "runs": []})
-        say("proctor: stopped before anything ran", error=True)
-        return 128 + (error.signal or signal.SIGINT)
-    except ProctorError as error:
+        outcome = app(args=given, prog_name="proctor", standalone_mode=False)
+    except UsageError as error:
         return refuse(error, as_json)
-    except SystemExit as error:  # of a plug-in: the run is not what its exit code says
-        return error.code if isinstance(error.code, int) and error.code else 3
-    except KeyboardInterrupt:
-        return 130
-    except Exception as error:  # noqa: BLE001 - defects are raised again
-        return _usage(error, as_json)
+    except Stopped as error:
+        return interrupted(as_json, error.signal)
+    except ProctorError as error:
+        return give_up(error, as_json)
+    except (KeyboardInterrupt, typer.Abort):
+        return interrupted(as_json)
+    except OutputLost:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a defect is told with its traceback
+        show_message = getattr(error, "format_message", None)
+        if show_message is None:
+            return defect(error, as_json)
+        return _usage(error, show_message(), as_json)
     return outcome if isinstance(outcome, int) else 0
 
 
-def _usage(error: Any, as_json: bool) -> int:
-    """A complaint of the option parser; anything else is a defect and propagates."""
-    show_message = getattr(error, "format_message", None)
-    if show_message is None:
-        raise error
+def _usage(error: BaseException, message: str, as_json: bool) -> int:
+    """A complaint of the option parser."""
     if as_json:
-        emit(refusal("usage", show_message(), "see --help"))
-    error.show(file=sys.stderr)
-    return 2
+        emit(refusal("usage", message, "see --help"))
+    error.show(file=sys.stderr)  # type: ignore[attr-defined]
+    return REFUSED
+
+
+__all__ = ["app", "main"]

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from proctor.cli.output import emit, say
+from proctor.cli.dotenv import load_dotenv
+from proctor.cli.output import emit, keep_secrets, one_line, say
 from proctor.cli.run import conclude, with_progress
-from proctor.cli.settings import load_dotenv
+from proctor.cli.text import counted
 from proctor.evals import api
 from proctor.evals.launches.spec import Launch, LaunchSpec, resolve
 from proctor.evals.options import validate
@@ -16,25 +17,29 @@ def launch(
 ) -> int:
     """Run a launch file; the exit code says how it ended."""
     load_dotenv()
-    spec = validate(LaunchSpec, read_yaml(file), "")
-    resolved = resolve(spec, only, any_size=yes)
+    keep_secrets()
+    data = read_yaml(file)
+    keep_secrets(data)
+    resolved = resolve(validate(LaunchSpec, data, ""), only, any_size=yes)
     if dry_run:
         _print_plan(resolved, as_json)
         return 0
-    reports = with_progress(progress, as_json, lambda **kw: api.launch(resolved, **kw))
-    return conclude(reports, as_json)
+    return conclude(with_progress(progress, lambda **kw: api.launch(resolved, **kw)), as_json)
 
 
 def _print_plan(launch: Launch, as_json: bool) -> None:
     if as_json:
         emit(launch.model_dump(mode="json", exclude_none=True))
         return
-    say(f"{launch.name}: {len(launch.requests)} requests, {launch.task_concurrency} tasks at once")
+    requests = counted(len(launch.requests), "request")
+    at_once = counted(launch.task_concurrency, "task")
+    say(f"{one_line(launch.name)}: {requests}, {at_once} at once")
     width = max(len(str(r.name)) for r in launch.requests)
     for request in launch.requests:
         model = request.model.id if request.model is not None else "none"
         attempts = request.execution.attempts
-        say(
-            f"  {request.name:{width}}  {request.benchmark.id} · {request.harness.id} · {model} in "
+        line = (
+            f"{request.name:{width}}  {request.benchmark.id} · {request.harness.id} · {model} in "
             f"{request.environment.id}, k={attempts.k} {attempts.strategy}"
         )
+        say(f"  {one_line(line)}")

@@ -1,16 +1,21 @@
-"""`proctor run` and `proctor resume`."""
+"""`proctor run`, `proctor resume` and `proctor rescore`."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from proctor.cli.live import make_renderer, restore_terminal
-from proctor.cli.output import emit, relative, say
-from proctor.cli.settings import build_request, changed_options, load_dotenv
-from proctor.cli.text import report_lines
+from proctor.cli.dotenv import load_dotenv
+from proctor.cli.live import MODES, make_renderer, restore_terminal
+from proctor.cli.output import emit, keep_secrets, relative, say, typed
+from proctor.cli.settings import build_settings, changed_settings, request_of
+from proctor.cli.text import problem_lines, report_lines
 from proctor.evals import api
+from proctor.evals.launches.document import read_document
+from proctor.evals.options import nearest
 from proctor.evals.prepare import Earlier
-from proctor.evals.progress import Progress
+from proctor.evals.progress import Progress, RunView
 from proctor.evals.report import RunReport, document, exit_code
+from proctor.evals.stopping import Stop
 from proctor.kernel.errors import OptionError
 
 
@@ -24,10 +29,15 @@ def run(
 ) -> int:
     """Run a request; the exit code says how it ended. `earlier`: reuse, reuse from, anyway."""
     load_dotenv()
-    request = build_request(file, flags, assignments)
-    taken = _earlier(*earlier)
-    reports = with_progress(progress, as_json, lambda **kw: [api.run(request, earlier=taken, **kw)])
-    return conclude(reports, as_json)
+    keep_secrets()
+    settings = build_settings(file, flags, assignments)
+    keep_secrets(settings.values)
+    request, taken = request_of(settings), _earlier(*earlier)
+    try:
+        outcome = with_progress(progress, lambda **kw: [api.run(request, earlier=taken, **kw)])
+    except OptionError as error:
+        raise settings.in_words_of_the_person(error) from error
+    return conclude(outcome, as_json)
 
 
 def _earlier(reuse: bool, source: str | None, anyway: bool) -> Earlier | None:
@@ -39,11 +49,12 @@ def _earlier(reuse: bool, source: str | None, anyway: bool) -> Earlier | None:
 def rescore(run_dir: str, assignments: Sequence[str], progress: str | None, as_json: bool) -> int:
     """Grade a run's stored answers again, into a new run."""
     load_dotenv()
-    changes = changed_options(run_dir, assignments)
-    reports = with_progress(
-        progress, as_json, lambda **kw: [api.rescore(run_dir, changes=changes, **kw)]
-    )
-    return conclude(reports, as_json)
+    keep_secrets()
+    place = os.path.abspath(run_dir)
+    _go_where_it_started(api.load(place).info)
+    changes = changed_settings(place, assignments)
+    outcome = with_progress(progress, lambda **kw: [api.rescore(place, changes=changes, **kw)])
+    return conclude(outcome, as_json)
 
 
 def resume(
@@ -55,55 +66,77 @@ def resume(
 ) -> int:
     """Continue a run, or a launch by its document, in place."""
     load_dotenv()
+    keep_secrets()
     changes = {
         key: value
         for key, value in (("task_concurrency", concurrency), ("timeout_s", timeout))
         if value is not None
     }
-    if run_dir.endswith(".json"):
-        reports = with_progress(
-            progress, as_json, lambda **kw: api.resume_launch(run_dir, changes=changes, **kw)
+    place = os.path.abspath(run_dir)
+    if place.endswith(".json"):
+        _go_where_it_started(read_document(place))
+        outcome = with_progress(
+            progress, lambda **kw: api.resume_launch(place, changes=changes, **kw)
         )
-        return conclude(reports, as_json)
-    reports = with_progress(
-        progress, as_json, lambda **kw: [api.resume(run_dir, changes=changes, **kw)]
-    )
-    return conclude(reports, as_json)
+        return conclude(outcome, as_json)
+    _go_where_it_started(api.load(place).info)
+    outcome = with_progress(progress, lambda **kw: [api.resume(place, changes=changes, **kw)])
+    return conclude(outcome, as_json)
 
 
-def with_progress(
-    mode: str | None, as_json: bool, work: Callable[..., list[RunReport]]
-) -> list[RunReport]:
+def _go_where_it_started(info: Mapping[str, Any]) -> None:
+    """Relative paths of a request mean what they meant when it was first run."""
+    folder = info.get("working_directory")
+    if not isinstance(folder, str) or not os.path.isdir(folder):
+        return
+    if not os.path.samefile(folder, os.getcwd()):
+        say(f"proctor: paths are taken from {folder}, where it was started", error=True)
+        os.chdir(folder)
+
+
+Outcome = tuple[list[RunReport], list[RunView]]
+"""How runs ended, and what was seen of them; a request may have no view."""
+
+
+def with_progress(mode: str | None, work: Callable[..., list[RunReport]]) -> Outcome:
     """Do `work` while a renderer shows its progress on stderr."""
-    chosen = mode or "auto"
-    if chosen not in ("auto", "plain", "none"):
-        raise OptionError(f"unknown --progress {chosen!r}", hint="auto, plain or none")
-    progress = Progress()
-    renderer = make_renderer(chosen, progress)
+    chosen = mode or os.environ.get("PROCTOR_PROGRESS") or "auto"
+    if chosen not in MODES:
+        raise OptionError(f"unknown --progress {chosen!r}", hint=nearest(chosen, MODES))
+    progress, stop = Progress(), Stop()
+    renderer = make_renderer(chosen, progress, stop)
     renderer.start()
     try:
-        return work(progress=progress, before_exit=restore_terminal)
+        reports = work(progress=progress, stop=stop, before_exit=restore_terminal)
     finally:
         progress.stop()
         renderer.join()
+    return reports, list(progress.views)
 
 
-def conclude(reports: list[RunReport], as_json: bool) -> int:
+def conclude(outcome: Outcome, as_json: bool) -> int:
     """Print how it ended and give the exit code."""
+    reports, views = outcome
     if as_json:
         emit(document(reports))
     for report in reports:
-        for line in report_lines(report):
-            say(line, error=as_json)
-        for line in _next_steps(report):
+        view = next((view for view in views if view.run_dir == report.run_dir), None)
+        for line in (*outcome_lines(report, view), *_next_steps(report)):
             say(line, error=as_json)
     return exit_code(reports)
+
+
+def outcome_lines(report: RunReport, view: RunView | None) -> list[str]:
+    """How a run ended: numbers, then what went wrong."""
+    examples = view.examples if view is not None else {}
+    lines = [*report_lines(report), *problem_lines(report, examples)]
+    return [*lines, f"  run directory: {relative(report.run_dir)}"] if report.run_dir else lines
 
 
 def _next_steps(report: RunReport) -> list[str]:
     if not report.run_dir:
         return []
-    place = relative(report.run_dir)
+    place = typed(report.run_dir)
     lines = ["", f"  look at it:  proctor show {place}"]
     if report.exit_code != 0:
         lines.append(f"  go on:       proctor resume {place}")

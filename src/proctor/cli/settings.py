@@ -1,34 +1,23 @@
-"""From the layers of settings to one request: flag > file > environment > proctor.toml."""
+"""From the layers of settings to one request: flag > file > environment > proctor.toml.
 
+What is wrong is said in the words that the person used: the flag, the variable or the file.
+"""
+
+import difflib
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
-from proctor.evals import registry
-from proctor.evals.components import split_model
+from proctor.cli.assignments import COMPONENTS, GROUPS, assigned
+from proctor.cli.output import say
 from proctor.evals.opening import stored_request
-from proctor.evals.options import assign, nearest, parse_option, validate
-from proctor.evals.request import (
-    ExecutionRequest,
-    ModelRequest,
-    RunRequest,
-    RuntimeRequest,
-    SelectionRequest,
-)
+from proctor.evals.options import assign, validate
+from proctor.evals.request import RunRequest, RuntimeRequest
 from proctor.evals.request_file import read_yaml
 from proctor.kernel import jsontext
 from proctor.kernel.errors import OptionError, UsageError
-
-COMPONENTS = {"benchmark": "benchmarks", "harness": "harnesses", "environment": "environments"}
-GROUPS: dict[str, type[BaseModel]] = {
-    "execution": ExecutionRequest,
-    "runtime": RuntimeRequest,
-    "selection": SelectionRequest,
-}
 
 FLAG_PLACES = {
     "benchmark": "benchmark.id",
@@ -53,72 +42,146 @@ FLAG_PLACES = {
 }
 """Where each flag of `run` goes in a request. `PROCTOR_<FLAG>` goes to the same place."""
 
+FLAGS_OF_PLACES = {
+    place: f"--{flag.replace('_', '-')}" if len(flag) > 1 else f"-{flag}"
+    for flag, place in FLAG_PLACES.items()
+}
+
 _TEXT_FLAGS = frozenset(
     ["benchmark", "data", "harness", "environment", "model", "base_url", "strategy",
      "evaluation_mode", "results", "run_id"]
 )  # fmt: skip
+_PROJECT_FILE = "proctor.toml"
+_MISSING = ": is required"
 
 
-def build_request(
+class Settings:
+    """Settings of all layers, and where each comes from."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self._origins: dict[str, str] = {}
+
+    def add(self, layer: Mapping[str, Any], origin: str | None = None) -> None:
+        """Lay `layer` over what is there; `origin` is a file, None stands for flags."""
+        _lay_over(self.values, layer)
+        for place in _places(layer):
+            known_by = FLAGS_OF_PLACES.get(place, place)
+            self._origins[place] = known_by if origin is None else f"{origin}: {place}"
+
+    def add_variables(self, environ: Mapping[str, str]) -> None:
+        """Lay the `PROCTOR_*` variables over what is there."""
+        for flag, place in FLAG_PLACES.items():
+            variable = f"PROCTOR_{flag.upper()}"
+            if text := environ.get(variable):
+                layer: dict[str, Any] = {}
+                assign(layer, place, _variable_value(variable, flag, text))
+                _lay_over(self.values, layer)
+                self._origins[place] = variable
+
+    def assign(self, assignment: str) -> None:
+        """Apply one `-p KEY=VALUE`."""
+        place, value = assigned(self.values, assignment)
+        assign(self.values, place, value)
+        self._origins[place] = f"-p {place}"
+
+    def in_words_of_the_person(self, error: OptionError) -> OptionError:
+        """`error` with places named as they were given: `-k` instead of `execution.attempts.k`."""
+        said = error.message.split("\n")
+        missing = [line.removesuffix(_MISSING) for line in said if line.endswith(_MISSING)]
+        options = [f"-p {place}=VALUE" for place in missing if "." in place]
+        hint = f"give {' '.join(options)}" if options and error.hint is None else error.hint
+        return OptionError("\n".join(map(self._renamed, said)), hint=hint)
+
+    def _renamed(self, line: str) -> str:
+        place, colon, rest = line.partition(": ")
+        while colon and place:
+            if place in self._origins:
+                whole = line.partition(": ")[0]
+                return f"{self._origins[place]}{whole[len(place) :]}: {rest}"
+            place = place.rpartition(".")[0]
+        return line
+
+
+def build_settings(
     file: str | None, flags: Mapping[str, Any], assignments: Sequence[str]
-) -> RunRequest:
-    """The request that all layers together ask for. Raises UsageError."""
-    layers = [_project_file(), _environment(os.environ)]
+) -> Settings:
+    """All layers together. Raises OptionError."""
+    settings = Settings()
+    settings.add(_project_file(), _PROJECT_FILE)
+    _note_unknown_variables(os.environ)
+    settings.add_variables(os.environ)
     if file is not None:
-        layers.append(read_yaml(file))
-    layers.append(_flags(flags))
-    merged: dict[str, Any] = {}
-    for layer in layers:
-        _merge(merged, layer)
+        settings.add(read_yaml(file), file)
+    settings.add(_flags(flags))
     for assignment in assignments:
-        _assign(merged, assignment)
-    if "benchmark" not in merged:
+        settings.assign(assignment)
+    return settings
+
+
+def request_of(settings: Settings) -> RunRequest:
+    """The request that the settings ask for. Raises UsageError."""
+    if settings.values.get("benchmark") is None:
         raise UsageError("no benchmark", hint="give --benchmark ID, or a request file")
-    return validate(RunRequest, merged, "")
+    try:
+        return validate(RunRequest, settings.values, "")
+    except OptionError as error:
+        raise settings.in_words_of_the_person(error) from None
 
 
-def changed_options(run_dir: str, assignments: Sequence[str]) -> dict[str, Any]:
+def results_dir(flag: str | None) -> str:
+    """Where runs are kept, by all layers; for commands that take nothing else of a request."""
+    given = build_settings(None, {"results": flag}, ()).values.get("runtime", {})
+    found = given.get("results_dir", "results") if isinstance(given, Mapping) else given
+    return validate(RuntimeRequest, {"results_dir": found}, "runtime").results_dir
+
+
+def changed_settings(run_dir: str, assignments: Sequence[str]) -> dict[str, Any]:
     """`-p` assignments over the request of a stored run, as changes to it."""
     request = stored_request(run_dir).model_dump(mode="json", exclude_none=True)
     changes: dict[str, Any] = {}
     for assignment in assignments:
-        before = {name: dict(v) if isinstance(v, dict) else v for name, v in request.items()}
-        _assign(before, assignment)
-        key = assignment.partition("=")[0]
-        assign(changes, key, _at(before, key))
+        place, value = assigned(request, assignment)
+        assign(request, place, value)
+        assign(changes, place, value)
     return changes
 
 
-def _at(value: Any, key: str) -> Any:
-    for part in key.split("."):
-        value = value[part]
-    return value
-
-
 def _project_file() -> dict[str, Any]:
-    path = Path("proctor.toml")
+    path = Path(_PROJECT_FILE)
     if not path.is_file():
         return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise OptionError(f"proctor.toml: {error}") from None
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except tomllib.TOMLDecodeError as error:
+        raise OptionError(f"{_PROJECT_FILE}: {error}") from None
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{_PROJECT_FILE}: not UTF-8 at byte {error.start}") from None
+    except OSError as error:
+        raise OptionError(f"cannot read {_PROJECT_FILE}: {error.strerror}") from None
 
 
-def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    layer: dict[str, Any] = {}
-    for flag, place in FLAG_PLACES.items():
-        text = environ.get(f"PROCTOR_{flag.upper()}")
-        if not text:
+def _note_unknown_variables(environ: Mapping[str, str]) -> None:
+    """A variable that is nearly a setting is probably meant to be one."""
+    known = [*(flag.upper() for flag in FLAG_PLACES), "PROGRESS"]
+    for name in sorted(environ):
+        prefix, _, setting = name.partition("PROCTOR_")
+        if prefix or not setting or setting in known:
             continue
-        value: Any = text
-        if flag not in _TEXT_FLAGS:
-            try:
-                value = jsontext.loads(text)
-            except jsontext.JsonError:
-                raise OptionError(f"PROCTOR_{flag.upper()}: {text!r} is not JSON") from None
-        assign(layer, place, value)
-    return layer
+        if near := difflib.get_close_matches(setting, known, n=1, cutoff=0.8):
+            say(f"proctor: {name} is not a setting; did you mean PROCTOR_{near[0]}?", error=True)
+
+
+def _variable_value(variable: str, flag: str, text: str) -> Any:
+    if flag in _TEXT_FLAGS:
+        return text
+    try:
+        return jsontext.loads(text)
+    except jsontext.JsonError as error:
+        example = '["a*", "b*"]' if flag in ("tasks", "retry_pattern") else "3"
+        raise OptionError(
+            f"{variable}: {text!r} is not JSON ({error})", hint=f"for example {variable}={example}"
+        ) from None
 
 
 def _flags(flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,81 +192,49 @@ def _flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     return layer
 
 
-def _merge(target: dict[str, Any], layer: Mapping[str, Any]) -> None:
+def _places(layer: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """The dotted places that a layer sets."""
+    found = []
     for key, value in layer.items():
-        component = key in COMPONENTS or key == "model"
-        if component and isinstance(value, str):
+        place = f"{prefix}{key}"
+        found.append(place)
+        if isinstance(value, Mapping):
+            found += _places(value, f"{place}.")
+    return found
+
+
+def _lay_over(target: dict[str, Any], layer: Mapping[str, Any]) -> None:
+    for key, value in layer.items():
+        if value is None and (key in COMPONENTS or key in GROUPS):
+            continue  # a heading with nothing under it
+        if (key in COMPONENTS or key == "model") and isinstance(value, str):
             value = {"id": value}
         old = target.get(key)
-        if component and isinstance(old, dict) and isinstance(value, Mapping):
-            replaced = "id" in value and value["id"] != old.get("id")
-            if replaced:  # another component: the old one's options do not fit it
-                old = {k: v for k, v in old.items() if k == "data" and "id" not in old}
-                target[key] = old
+        if key in COMPONENTS or key == "model":
+            target[key] = old = _fitting(old, value)
         if isinstance(old, dict) and isinstance(value, Mapping):
-            _merge_group(old, value)
+            _lay_over_group(old, value)
         else:
-            target[key] = dict(value) if isinstance(value, Mapping) else value
+            target[key] = _copied(value)
 
 
-def _merge_group(target: dict[str, Any], layer: Mapping[str, Any]) -> None:
+def _fitting(old: Any, new: Any) -> Any:
+    """What of a component's old settings still holds: another id has other options."""
+    if not isinstance(old, dict) or not isinstance(new, Mapping):
+        return old
+    if "id" not in new or "id" not in old or new["id"] == old["id"]:
+        return old
+    return {}
+
+
+def _lay_over_group(target: dict[str, Any], layer: Mapping[str, Any]) -> None:
     for key, value in layer.items():
         old = target.get(key)
         if isinstance(old, dict) and isinstance(value, Mapping):
-            _merge_group(old, value)
+            _lay_over_group(old, value)
         else:
-            target[key] = dict(value) if isinstance(value, Mapping) else value
+            target[key] = _copied(value)
 
 
-def _assign(merged: dict[str, Any], assignment: str) -> None:
-    key, equals, text = assignment.partition("=")
-    place, _, option = key.partition(".")
-    if not equals or not option:
-        raise OptionError(
-            f"-p {assignment!r} is not KEY=VALUE",
-            hint="for example -p benchmark.scorer=numeric",
-        )
-    if place in GROUPS:
-        value = parse_option(GROUPS[place], option, text, place)
-    elif place in COMPONENTS:
-        value = _component_value(merged, place, option, text)
-    elif place == "model":
-        value = _model_value(merged, option, text)
-    else:
-        known = [*COMPONENTS, "model", *GROUPS]
-        raise OptionError(f"-p {key}: unknown group {place!r}", hint=nearest(place, known))
-    assign(merged, key, value)
-
-
-def _component_value(merged: Mapping[str, Any], place: str, option: str, text: str) -> Any:
-    wanted = merged.get(place) or {}
-    ref = wanted.get("id") if isinstance(wanted, Mapping) else wanted
-    if ref is None and place == "environment":
-        ref = "local"
-    if ref is None or ref == "none":
-        raise OptionError(f"-p {place}.{option}: the request names no {place}")
-    component = registry.load(COMPONENTS[place], str(ref))
-    return parse_option(component.Options, option, text, place)
-
-
-def _model_value(merged: Mapping[str, Any], option: str, text: str) -> Any:
-    wanted = merged.get("model") or {}
-    ref = wanted.get("id") if isinstance(wanted, Mapping) else wanted
-    if ref is None:
-        raise OptionError(f"-p model.{option}: the request names no model")
-    if option in ModelRequest.model_fields:
-        return text
-    component = registry.load("models", split_model(str(ref))[0])
-    return parse_option(component.Options, option, text, "model")
-
-
-def load_dotenv(path: str = ".env") -> None:
-    """Add the variables of a `.env` file (KEY=VALUE lines) that are not set already."""
-    try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError):
-        return
-    for line in lines:
-        name, equals, value = line.strip().removeprefix("export ").partition("=")
-        if equals and not name.startswith("#"):
-            os.environ.setdefault(name.strip(), value.strip().strip("'\""))
+def _copied(value: Any) -> Any:
+    return {k: _copied(v) for k, v in value.items()} if isinstance(value, Mapping) else value

@@ -1,38 +1,56 @@
 """`proctor show`: a run, a task, an attempt."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
-from proctor.cli.output import emit, relative, say
-from proctor.cli.text import series_line
+from proctor.cli.attempts import attempt_lines, block, short
+from proctor.cli.output import emit, one_line, say, typed
+from proctor.cli.text import counts_text, metric_lines
 from proctor.evals import api
-from proctor.evals.results.loaded import Attempt, Run, Task
-from proctor.kernel import jsontext
+from proctor.evals.options import nearest
+from proctor.evals.report import Counts
+from proctor.evals.results.loaded import Run, Task
 from proctor.kernel.errors import OptionError, RunDirectoryError
 
-TEXT_SHOWN_CHARS = 4_000
+STATES_SHOWN = ("fatal", "error", "running", "normal")
+"""What needs a look comes first."""
+IDS_COMPARED = 10_000
+WIDEST_ID = 48
 
 
-def show(run_dir: str, task_id: str | None, attempt: int | None, limit: int, as_json: bool) -> int:
-    """Print what the options name; reading only."""
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What of a run is shown: all of it, a task, or an attempt of a task."""
+
+    task: str | None = None
+    attempt: int | None = None
+    states: Sequence[str] = ()
+    limit: int = 50
+
+
+def show(run_dir: str, wanted: Wanted, as_json: bool) -> int:
+    """Print what is wanted; reading only."""
     run = api.load(run_dir)
-    if task_id is None:
-        if attempt is not None:
-            raise OptionError("--attempt needs --task")
-        _run_json(run) if as_json else _run_text(run, limit)
+    states = _chosen(wanted.states)
+    if wanted.task is not None:
+        _show_task(run, wanted.task, wanted.attempt, as_json)
         return 0
-    task = run.task(task_id)
-    attempts = [a for a in task.attempts() if attempt in (None, a.index)]
-    if attempt is not None and not attempts:
-        raise RunDirectoryError(f"task {task_id!r} has no finished attempt {attempt}")
+    if wanted.attempt is not None:
+        raise OptionError("--attempt needs --task", hint="give --task ID --attempt N")
     if as_json:
-        emit({"task": dict(task.shared), "state": task.state,
-              "attempts": [dict(a.record) for a in attempts]})  # fmt: skip
+        _run_json(run)
     else:
-        _task_text(task, attempts, details=attempt is not None or len(attempts) == 1)
+        _run_text(run, states, wanted.limit)
     return 0
+
+
+def _chosen(states: Sequence[str]) -> tuple[str, ...]:
+    for state in states:
+        if state not in STATES_SHOWN:
+            raise OptionError(f"unknown state {state!r}", hint=nearest(state, STATES_SHOWN))
+    return tuple(s for s in STATES_SHOWN if not states or s in states)
 
 
 def _run_json(run: Run) -> None:
@@ -40,96 +58,108 @@ def _run_json(run: Run) -> None:
           "summary": dict(run.summary) if run.summary is not None else None})  # fmt: skip
 
 
-def _run_text(run: Run, limit: int) -> None:
+def _run_text(run: Run, states: tuple[str, ...], limit: int) -> None:
     components = run.info["components"]
     model = components["model"]["name"] if components["model"] else "none"
-    say(f"{components['benchmark']['id']} · {components['harness']['id']} · {model}: {run.status}")
-    owner = run.owner
-    if run.live_owner is not None and owner is not None:
-        say(f"  at work: process {owner.pid} on {owner.host}, last heartbeat {owner.heartbeat}")
-    elif run.status == "dead" and owner is not None:
-        say(f"  process {owner.pid} on {owner.host} is gone; `proctor resume` goes on")
-    if run.info.get("error"):
-        say(f"  error: {run.info['error']}")
+    name = run.info["request"].get("name")
+    title = name or f"{components['benchmark']['id']} · {components['harness']['id']} · {model}"
+    say(f"{one_line(title)}: {run.status}")
+    for line in _state_lines(run):
+        say(f"  {line}")
+    if run.summary is not None:
+        say(f"  {counts_text(Counts(**run.summary['counts']))}")
     report = run.metrics
     if report is not None:
-        for metric, by_reducer in report.series.items():
-            for name, series in by_reducer.items():
-                say("  " + series_line(metric, name, series))
+        for line in metric_lines(report.series):
+            say(f"  {line}")
+    for code, count in _issue_counts(run):
+        say(f"  issue {one_line(code)} × {count}")
     say()
-    _tasks_text(run, limit)
+    _tasks_text(run, states, limit)
     say()
-    say(f"  one task:  proctor show {relative(run.path)} --task ID")
+    say(f"  one task:  proctor show {typed(run.path)} --task ID")
 
 
-def _tasks_text(run: Run, limit: int) -> None:
-    tasks = iter(run.tasks())
-    shown = 0
-    for task in islice(tasks, limit):
-        shown += 1
-        say("  " + _task_line(task))
-    left = sum(1 for _ in tasks)
-    if left:
-        say(f"  … {left} more (--limit {shown + left} shows all)")
+def _state_lines(run: Run) -> list[str]:
+    lines = []
+    owner = run.owner
+    if run.live_owner is not None and owner is not None:
+        lines.append(f"at work: process {owner.pid} on {one_line(owner.host)}, "
+                     f"last heartbeat {owner.heartbeat}")  # fmt: skip
+    elif run.status == "dead" and owner is not None:
+        lines.append(f"process {owner.pid} on {one_line(owner.host)} is gone; "
+                     f"go on: proctor resume {typed(run.path)}")  # fmt: skip
+    elif run.status in ("interrupted", "failed", "timed_out"):
+        lines.append(f"go on: proctor resume {typed(run.path)}")
+    if run.info.get("error"):
+        lines.append(f"error: {one_line(str(run.info['error']))}")
+    return lines
 
 
-def _task_line(task: Task) -> str:
+def _issue_counts(run: Run) -> Iterable[tuple[str, int]]:
+    counts = (run.summary or {}).get("issues") or {}
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _tasks_text(run: Run, states: tuple[str, ...], limit: int) -> None:
+    shown = list(islice(run.tasks(states), limit))
+    width = min(max((len(one_line(t.id)) for t in shown), default=0), WIDEST_ID)
+    for task in shown:
+        say(f"  {task.state:8} {one_line(task.id):{width}}  {_values(task)}".rstrip())
+    left = sum(_directories(run, state) for state in states) - len(shown)
+    if left > 0:
+        say(f"  … {left} more (--limit {len(shown) + left} shows all, --state STATE some)")
+
+
+def _directories(run: Run, state: str) -> int:
+    """How many tasks have this state, without reading them."""
+    try:
+        with os.scandir(run.layout.state(state)) as entries:
+            return sum(1 for _ in entries)
+    except FileNotFoundError:
+        return 0
+
+
+def _values(task: Task) -> str:
+    """The first metric of each attempt, `–` where there is none."""
     marks = []
     for attempt in task.attempts():
-        values = [_short(value) for value in attempt.metrics.values()]
-        marks.append(values[0] if values else attempt.status)
-    return f"{task.state:8} {task.id}  " + " ".join(marks)
+        values = [short(value) for value in attempt.metrics.values()]
+        marks.append(values[0] if values else "–")
+    return " ".join(marks)
 
 
-def _short(value: Any) -> str:
-    return format(value, "g") if isinstance(value, int | float) else str(value)
-
-
-def _task_text(task: Task, attempts: list[Attempt], *, details: bool) -> None:
+def _show_task(run: Run, task_id: str, index: int | None, as_json: bool) -> None:
+    task = _task(run, task_id)
+    attempts = list(task.attempts())
+    chosen = [a for a in attempts if index in (None, a.index)]
+    if index is not None and not chosen:
+        known = ", ".join(str(a.index) for a in attempts) or "none"
+        raise RunDirectoryError(
+            f"task {task_id!r} has no finished attempt {index}", hint=f"finished attempts: {known}"
+        )
+    if as_json:
+        emit({"task": dict(task.shared), "state": task.state,
+              "attempts": [dict(a.record) for a in chosen]})  # fmt: skip
+        return
     shared = task.shared
-    say(f"task {task.id}: {task.state}")
+    say(f"task {one_line(task.id)}: {task.state}")
     if shared.get("category"):
-        say(f"  category: {shared['category']}")
-    say(f"  ground truth: {_cut(shared.get('ground_truth'))}")
-    for attempt in attempts:
-        _attempt_text(attempt, details=details)
+        say(f"  category: {one_line(str(shared['category']))}")
+    if shared.get("ground_truth") is not None:
+        for line in block("ground truth", shared["ground_truth"]):
+            say(line)
+    if not chosen:
+        say("  no finished attempt")
+    for attempt in chosen:
+        say()
+        for line in attempt_lines(run, attempt, details=len(chosen) == 1):
+            say(line)
 
 
-def _attempt_text(attempt: Attempt, *, details: bool) -> None:
-    record = attempt.record
-    usage = record["usage"]
-    say()
-    say(f"attempt {attempt.index}: {attempt.status}, {usage['wall_s']:.3f} s at work, "
-        f"{usage['waiting_s']:.3f} s waiting, {record['retry_count']} retries")  # fmt: skip
-    for name, value in attempt.metrics.items():
-        say(f"  {name} = {_short(value)}")
-    for name, reason in record.get("unavailable", {}).items():
-        say(f"  {name} unavailable: {reason}")
-    for issue in record["issues"]:
-        say(f"  {issue['severity']} in {issue['phase']} ({issue['cause']}): {issue['message']}")
-    say(f"  answer: {_cut(attempt.final_answer)}")
-    if details:
-        _details(attempt)
-
-
-def _details(attempt: Attempt) -> None:
-    record = attempt.record
-    _section("evidence", record["meta"]["benchmark"])
-    _section("harness", record["meta"]["harness"]["telemetry"])
-    for artifact in record["artifacts"]:
-        path = os.path.join(relative(attempt.path), "artifacts", artifact["path"])
-        say(f"  artifact: {path} ({artifact['size']} bytes)")
-    if record["error"]:
-        say(f"  error: {_cut(record['error'])}")
-
-
-def _section(title: str, values: Mapping[str, Any]) -> None:
-    for name, value in values.items():
-        say(f"  {title} {name}: {_cut(value)}")
-
-
-def _cut(value: Any) -> str:
-    text = value if isinstance(value, str) else jsontext.dumps(value)
-    if len(text) > TEXT_SHOWN_CHARS:
-        text = f"{text[:TEXT_SHOWN_CHARS]} … ({len(text)} characters)"
-    return text.replace("\n", "\n    ")
+def _task(run: Run, task_id: str) -> Task:
+    try:
+        return run.task(task_id)
+    except RunDirectoryError as error:
+        ids = [task.id for task in islice(run.tasks(), IDS_COMPARED)]
+        raise RunDirectoryError(error.message, hint=nearest(task_id, ids)) from None

@@ -279,6 +279,7 @@ class Child:
 def _spawn(start: Start) -> "tuple[subprocess.Popen[bytes], int, int, int | None]":
     """Start the program; returns it with our ends of stdout, stderr and (if used) stdin."""
     opened: list[int] = []
+    variables = base_variables() if start.env is None else start.env
 
     def pipe() -> tuple[int, int]:
         pair = os.pipe()
@@ -290,13 +291,13 @@ def _spawn(start: Start) -> "tuple[subprocess.Popen[bytes], int, int, int | None
         err_read, err_write = pipe()
         in_read, in_write = pipe() if start.stdin else (subprocess.DEVNULL, None)
         popen: subprocess.Popen[Any] = subprocess.Popen(
-            list(start.argv),
+            [_utf8(word) for word in start.argv],
             bufsize=0,
             stdin=in_read,
             stdout=out_write,
             stderr=err_write,
             cwd=start.cwd,
-            env=base_variables() if start.env is None else start.env,
+            env={_utf8(name): _utf8(value) for name, value in variables.items()},
             pass_fds=start.keep_fds,
             start_new_session=True,
         )
@@ -308,3 +309,8 @@ def _spawn(start: Start) -> "tuple[subprocess.Popen[bytes], int, int, int | None
         if fd >= 0:
             os.close(fd)
     return popen, out_read, err_read, in_write
+
+
+def _utf8(text: str) -> bytes:
+    """What a program gets to see is UTF-8, whatever locale the driver runs in."""
+    return text.encode("utf-8", "surrogateescape")

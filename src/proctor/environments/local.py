@@ -74,14 +74,15 @@ class LocalEnvironment(Environment):
             found.append(
                 "needs bubblewrap or docker: its scripts use fixed paths such as /app and /tests"
             )
+        else:
+            for path in (spec.workdir, *(inside for _, inside in spec.copies)):
+                if path is not None and _leaves_workspace(path):
+                    found.append(f"needs bubblewrap or docker: {path!r} is outside the workspace")
         phases = spec.network
         for name in ("baseline", "run", "evaluation"):
             mode = getattr(phases, name).mode
             if mode is not NetworkMode.PUBLIC:
                 found.append(f"needs bubblewrap or docker: its {name} network is {mode.value!r}")
-        for path in (spec.workdir, *(inside for _, inside in spec.copies)):
-            if path is not None and _leaves_workspace(path):
-                found.append(f"needs bubblewrap or docker: {path!r} is outside the workspace")
         if self._settings.strict_image:
             found += [message for _, message in image_notices(spec)]
         return found

@@ -1,5 +1,6 @@
 """From a request to the objects that do it: loading, options, and what is missing here."""
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from proctor.models.contract import Model
 
 DEFAULT_ADAPTER = "openai"
 NO_HARNESS = "none"
+_CONTRACTS: dict[str, type[Any]] = {"harnesses": Harness, "environments": Environment}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ def build_components(request: RunRequest) -> Components:
     environment = _component("environments", "environment", request.environment)
     model = _model(request.model)
     strategy_id = request.execution.attempts.strategy
-    strategy = guard("the strategy", registry.load("strategies", strategy_id))
+    strategy = guard("the strategy", _loaded("strategies", strategy_id, Strategy))
     attempts = AttemptPlan(request.execution.attempts.k, request.execution.attempts.strategy)
     mode = _evaluation_mode(request, benchmark)
     components = Components(benchmark, harness, environment, model, strategy, attempts, mode)
@@ -64,8 +66,19 @@ def guard(what: str, make: Callable[..., Any], *arguments: Any) -> Any:
         return make(*arguments)
     except ProctorError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BrokenComponent(f"{what} fails: {type(error).__name__}: {error}") from error
+
+
+def _loaded(kind: str, ref: str, contract: type[Any]) -> Any:
+    """The component class, which must be one of its kind."""
+    component = registry.load(kind, ref)
+    if not issubclass(component, contract):
+        raise BrokenComponent(
+            f"{ref!r} is not a {contract.__name__}",
+            hint=f"derive the class from {contract.__name__} of {contract.__module__}",
+        )
+    return component
 
 
 def _options(component: type[Any], given: dict[str, Any], where: str) -> BaseModel | None:
@@ -73,16 +86,14 @@ def _options(component: type[Any], given: dict[str, Any], where: str) -> BaseMod
 
 
 def _component(kind: str, where: str, wanted: Any) -> Any:
-    component = registry.load(kind, wanted.id)
+    component = _loaded(kind, wanted.id, _CONTRACTS[kind])
     options = _options(component, wanted.options, where)
     return guard(f"{where} {wanted.id!r}", lambda: component(options))
 
 
 def _benchmark(request: RunRequest) -> Benchmark:
     wanted = request.benchmark
-    component = registry.load("benchmarks", wanted.id)
-    if not issubclass(component, Benchmark):
-        raise BrokenComponent(f"{wanted.id!r} is not a Benchmark")
+    component = _loaded("benchmarks", wanted.id, Benchmark)
     options = _options(component, wanted.options, "benchmark")
     data = Path(wanted.data).expanduser() if wanted.data is not None else None
     if data is None and component.data_required:
@@ -110,7 +121,7 @@ def _model(wanted: ModelRequest | None) -> Model | None:
     if wanted is None or wanted.id == "none":
         return None
     adapter, name = split_model(wanted.id)
-    component = registry.load("models", adapter)
+    component = _loaded("models", adapter, Model)
     given = wanted.options
     for key in ("base_url", "api_key_env"):
         if (value := getattr(wanted, key)) is not None:
@@ -163,4 +174,11 @@ def _check_together(c: Components) -> None:
         who = f"harness {c.harness.id}" if c.harness is not None else "harness none"
         problems.append(f"{who} needs a model: give --model")
     if problems:
-        raise UsageError("\n".join(problems))
+        raise UsageError("\n".join(problems), hint=_adapter_hint(c.model))
+
+
+def _adapter_hint(model: Model | None) -> str | None:
+    """A name with a colon whose front part is nearly an adapter is probably misspelt."""
+    prefix, colon, _ = model.name.partition(":") if model is not None else ("", "", "")
+    near = difflib.get_close_matches(prefix, registry.names("models"), n=1) if colon else []
+    return f"did you mean the adapter {near[0]}: instead of {prefix}:?" if near else None

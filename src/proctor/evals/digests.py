@@ -38,7 +38,8 @@ class RequestDigests:
 
     @classmethod
     def of(cls, c: Components) -> "RequestDigests":
-        """Digests of a request's components with their options and versions."""
+        """Digests of a request's components with their options and versions. Raises JsonError
+        for settings that are not JSON."""
         harness: dict[str, Any] = {"id": c.harness_id}
         if c.harness is not None:
             harness |= {
@@ -57,6 +58,7 @@ class RequestDigests:
             "version": c.benchmark.version,
             "settings": c.benchmark.grading_settings(),
         }
+        jsontext.canonical(grading)  # it is digested with each task's target: refuse it now
         sees_reference = c.harness is not None and c.harness.needs_reference
         return cls(of_json(harness), of_json(environment), of_json(model), grading, sees_reference)
 

@@ -60,14 +60,20 @@ def write_end(
         _write(writer, final, replace(report, status=final["status"], error=ending.error))
     except StorageError as failure:
         event = "fail" if ending.event == "finish" else ending.event
-        error = ending.error or _text(failure)
-        final = ended(info, event, clock.now(), error)
-        with contextlib.suppress(StorageError):  # then the dead owner is all that says so
-            writer.write_document(writer.layout.run_info, final, "run_info")
-        return replace(report, status=final["status"], error=error)
+        failed = Ending(event, ending.error or _text(failure))
+        status = write_failure(writer, info, failed, clock)
+        return replace(report, status=status, error=failed.error)
     with contextlib.suppress(StorageError):  # the log only repeats what run_info says
         writer.log("run.finished", status=final["status"], error=ending.error)
     return replace(report, status=final["status"], error=ending.error)
+
+
+def write_failure(writer: RunWriter, info: Mapping[str, Any], ending: Ending, clock: Clock) -> str:
+    """Write at least the status, if the disk still takes it; the status. Blocking."""
+    final = ended(info, ending.event, clock.now(), ending.error)
+    with contextlib.suppress(StorageError):  # then the dead owner is all that says so
+        writer.write_document(writer.layout.run_info, final, "run_info")
+    return str(final["status"])
 
 
 def _write(writer: RunWriter, info: dict[str, Any], report: RunReport) -> None:

@@ -80,7 +80,6 @@ def open_new(
     try:
         return open_reserved(pre, root, clock)
     except StorageError as error:
-        _remove(pre, root)  # made a moment ago, and nothing ran in it
         raise UsageError(
             f"cannot write to the results directory: {error.message}",
             hint="free space, or choose another with --results DIR",
@@ -88,10 +87,16 @@ def open_new(
 
 
 def open_reserved(pre: Preflight, root: str, clock: Clock) -> Opened:
-    """Begin a run in an empty directory. Blocking. Raises RunIsLive, StorageError."""
+    """Begin a run in an empty directory, which is removed when that fails. Blocking. Raises
+    RunIsLive, UsageError, StorageError."""
     now = clock.now()
-    claim = claim_directory(root, now)
     with ExitStack() as undo:
+        undo.callback(_remove, pre, root)  # nothing ran in it
+        try:
+            claim = claim_directory(root, now)
+        except RunIsLive:
+            undo.pop_all()
+            raise
         undo.callback(claim.abandon)
         info = first_run_info(pre.request, pre.components, os.path.basename(root), now)
         opened = Opened(pre, root, claim, info, clock, existing=False)

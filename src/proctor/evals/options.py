@@ -97,12 +97,16 @@ def build_options(
     """Validate a component's options. Raises OptionError naming each field."""
     if model is None:
         if given:
-            raise OptionError(f"{where} takes no options, got: {', '.join(sorted(given))}")
+            raise OptionError(
+                "\n".join(f"{where}.{key}: this {where} takes no options" for key in sorted(given))
+            )
         return None
     unknown = [key for key in given if key not in _names(model)]
     if unknown and model.model_config.get("extra") != "allow":
         hints = "; ".join(f"{key}: {nearest(key, _names(model))}" for key in unknown)
-        raise OptionError(f"unknown option of {where}: {', '.join(unknown)}", hint=hints)
+        raise OptionError(
+            "\n".join(f"{where}.{key}: unknown option" for key in unknown), hint=hints
+        )
     return validate(model, given, where)
 
 
@@ -123,7 +127,8 @@ def _problem(where: str, item: Any) -> str:
     if item["type"] == "missing":
         return f"{path}: is required"
     shown = repr(item.get("input"))
-    if len(shown) > LONGEST_SHOWN or looks_secret(path.rpartition(".")[2]):
+    said = item["type"] == "value_error"  # our own texts repeat what is wrong
+    if said or len(shown) > LONGEST_SHOWN or looks_secret(path.rpartition(".")[2]):
         return f"{path}: {_complaint(item)}"
     return f"{path}: {_complaint(item)} (got {shown})"
 
@@ -163,7 +168,7 @@ def _names(model: type[BaseModel]) -> list[str]:
 
 def _annotation(model: type[BaseModel] | None, path: list[str], key: str, where: str) -> Any:
     if model is None:
-        raise OptionError(f"{key}: {where} takes no options")
+        raise OptionError(f"{key}: this {where} takes no options")
     name = path[0]
     field = next((f for n, f in model.model_fields.items() if name in (n, f.alias)), None)
     if field is None:

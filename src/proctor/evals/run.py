@@ -13,7 +13,7 @@ from proctor.evals.attempt.services import AttemptServices
 from proctor.evals.components import Components
 from proctor.evals.contracts.benchmark import Benchmark
 from proctor.evals.contracts.result import RunResult
-from proctor.evals.ending import Ending, log_defect, write_end
+from proctor.evals.ending import Ending, log_defect, write_end, write_failure
 from proctor.evals.executors import Executor
 from proctor.evals.metrics.report import build_report
 from proctor.evals.progress import RunView
@@ -223,9 +223,17 @@ class RequestRun:
     async def finalise(self, ending: Ending, signum: int | None) -> RunReport:
         """Write the end of the run: its report, its summary, its status."""
         self.over = True
-        report: RunReport = await self.writer.in_thread(self._conclude, ending, signum)
+        report: RunReport = await self.writer.in_thread(self._conclude_safely, ending, signum)
         self.view.status = report.status
         return report
+
+    def _conclude_safely(self, ending: Ending, signum: int | None) -> RunReport:
+        try:
+            return self._conclude(ending, signum)
+        except Exception as error:
+            log_defect(self.writer, error)
+            write_failure(self.writer, self.info, Ending.of(error), self.clock)
+            raise
 
     def _conclude(self, ending: Ending, signum: int | None) -> RunReport:
         """The report, and what is written about the end. Blocking."""

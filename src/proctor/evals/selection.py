@@ -57,7 +57,7 @@ def _guarded(method: str, call: Any, benchmark_id: str) -> list[TaskSpec]:
         found: list[TaskSpec] = call()
     except ProctorError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BrokenComponent(
             f"benchmark {benchmark_id!r}: {method} failed: {type(error).__name__}: {error}"
         ) from error

@@ -108,10 +108,6 @@ class RecordingEnvironment(LocalEnvironment):
     id = "recording"
     journal: ClassVar[list[str]]
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        cls.journal = []
-
     def __init__(self, options: Any = None) -> None:
         super().__init__(options)
         self._opened = itertools.count(1)
@@ -143,7 +139,7 @@ class RecordingSession(LocalSession):
 
 def recording() -> type[RecordingEnvironment]:
     """A fresh class with a journal of its own."""
-    return type("Recording", (RecordingEnvironment,), {})
+    return type("Recording", (RecordingEnvironment,), {"journal": []})
 
 
 def name_of(session: EnvironmentSession | None) -> str:

@@ -38,8 +38,8 @@ def sh(script, **more):
 
 def test_a_background_child_does_not_delay_the_result():
     began = time.monotonic()
-    result = sh("sleep 60 & echo $$; echo hi", timeout_s=1)
-    assert time.monotonic() - began < 0.9
+    result = sh("sleep 60 & echo $$; echo hi", timeout_s=30)
+    assert time.monotonic() - began < 2.0
     group, word = result.stdout.split()
     assert (result.exit_code, word, result.timed_out, result.lingering) == (0, "hi", False, True)
     assert proctable.live_members(int(group)) == []
@@ -48,7 +48,7 @@ def test_a_background_child_does_not_delay_the_result():
 def test_waiting_for_the_child_ends_at_the_limit():
     began = time.monotonic()
     result = sh("echo $$; sleep 60 & wait", timeout_s=1)
-    assert 1.0 <= time.monotonic() - began < 2.5
+    assert 1.0 <= time.monotonic() - began < 5.0
     assert (result.timed_out, result.exit_code) == (True, None)
     assert proctable.live_members(int(result.stdout)) == []
 
@@ -85,7 +85,7 @@ def test_endless_output_with_a_limit_that_a_model_chose():
     began = time.monotonic()
     result = run("yes", timeout_s=clamp_timeout(-1, 5.0), output_limit_bytes=CAP)
     assert result.timed_out
-    assert 5.0 <= time.monotonic() - began < 8.0
+    assert 5.0 <= time.monotonic() - began < 12.0
     assert result.stdout.startswith("y\ny\n")
     assert len(result.stdout) < CAP + 100
 

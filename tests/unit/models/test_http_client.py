@@ -2,6 +2,7 @@
 
 import asyncio
 import queue
+import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
@@ -75,7 +76,7 @@ class RawPeer:
         self.peer, self.bounds = peer, bounds
 
     async def __aenter__(self) -> tuple[HttpClient, Endpoint]:
-        self.server = await asyncio.start_server(self.peer, "127.0.0.1", 0)
+        self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
         port = self.server.sockets[0].getsockname()[1]
         endpoint = Endpoint.parse(f"http://127.0.0.1:{port}")
         self.client = HttpClient(endpoint, self.bounds)
@@ -84,6 +85,12 @@ class RawPeer:
     async def __aexit__(self, *exc: object) -> None:
         await self.client.close()
         self.server.close()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self.peer(reader, writer)
+        except (ConnectionError, EOFError):
+            writer.close()  # the client hung up; early 3.11 releases do not close for us
 
 
 def answering(data: bytes, *, close: bool = True) -> Peer:
@@ -196,6 +203,11 @@ def test_an_unknown_host() -> None:
 
 
 def test_a_name_is_looked_up_and_every_address_tried() -> None:
+    try:
+        socket.getaddrinfo("localhost", 80)
+    except socket.gaierror:
+        pytest.skip("this machine does not know the name localhost (no /etc/hosts)")
+
     async def main() -> None:
         async with Server(echo) as (_, endpoint, _server):
             named = Endpoint("http", "localhost", endpoint.port)  # ::1 first, where there is one
@@ -353,6 +365,38 @@ def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("extra", [b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", b"x"])
+def test_bytes_after_the_answer_are_never_taken_for_the_next_one(extra: bytes) -> None:
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" + extra)
+        await reader.read()
+        writer.close()
+
+    async def main() -> None:
+        async with RawPeer(peer) as (client, endpoint):
+            for number in range(1, 4):
+                assert await ask(client, endpoint) == (200, b"ok")
+                assert client.opened == number
+
+    run(main())
+
+
+def test_answers_without_a_body_do_not_add_up() -> None:
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = b"HTTP/1.1 204 No Content\r\nX-Long: " + b"x" * 30_000 + b"\r\n\r\n"
+        while await reader.readuntil(b"\r\n\r\n"):
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 10 + head)
+
+    async def main() -> None:
+        async with RawPeer(peer) as (client, endpoint):
+            for _ in range(20):  # 600 KB of heads on one connection
+                assert await ask(client, endpoint) == (204, b"")
+            assert client.opened == 1
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
 def test_an_unasked_answer_closes_the_connection() -> None:
     again = asyncio.Event()
 
@@ -376,7 +420,9 @@ def test_an_unasked_answer_closes_the_connection() -> None:
 
 
 def tls_context() -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=str(TLS / "localhost.pem"))
+    context = ssl.create_default_context(cafile=str(TLS / "localhost.pem"))
+    context.options |= ssl.OP_IGNORE_UNEXPECTED_EOF  # as Python 3.11.2 sets it
+    return context
 
 
 class TlsPeer(RawPeer):
@@ -385,7 +431,7 @@ class TlsPeer(RawPeer):
     async def __aenter__(self) -> tuple[HttpClient, Endpoint]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(TLS / "localhost.pem", TLS / "localhost.key")
-        self.server = await asyncio.start_server(self.peer, "127.0.0.1", 0, ssl=context)
+        self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0, ssl=context)
         port = self.server.sockets[0].getsockname()[1]
         endpoint = Endpoint.parse(f"https://127.0.0.1:{port}")
         self.client = HttpClient(endpoint, self.bounds, tls_context())

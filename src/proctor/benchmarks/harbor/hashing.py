@@ -57,7 +57,7 @@ class _Ignored:
 def _ignore_file(path: Path) -> GitIgnore:
     try:
         return GitIgnore(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or too many rules
         raise DataError(f"cannot read {path}: {error}") from None
 
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _ANY = re.compile(".", re.DOTALL)
+_MAX_RULES = 1_000
+_MAX_PATTERN_CHARS = 4_096
 
 
 class PathPattern:
@@ -64,6 +66,17 @@ class _Rule:
     folders_only: bool = False
 
 
+def _lines(text: str) -> list[str]:
+    """The lines of an ignore file. Raises ValueError when it is out of all proportion."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    if len(lines) > _MAX_RULES or any(len(line) > _MAX_PATTERN_CHARS for line in lines):
+        raise ValueError(
+            f"an ignore file has more than {_MAX_RULES:,} rules, or one of more than "
+            f"{_MAX_PATTERN_CHARS:,} characters"
+        )
+    return lines
+
+
 class GitIgnore:
     """The rules of one ignore file, for paths relative to the folder that holds it.
 
@@ -72,7 +85,7 @@ class GitIgnore:
     """
 
     def __init__(self, text: str) -> None:
-        self._rules = [r for line in text.split("\n") if (r := _git_rule(line)) is not None]
+        self._rules = [r for line in _lines(text) if (r := _git_rule(line)) is not None]
 
     def ignores(self, path: str) -> bool:
         """Whether the file at the relative POSIX `path` is ignored."""
@@ -116,7 +129,7 @@ class DockerIgnore:
 
     def __init__(self, text: str = "") -> None:
         self._rules: list[_Rule] = []
-        for line in text.removeprefix("\ufeff").split("\n"):
+        for line in _lines(text.removeprefix("\ufeff")):
             pattern = line.strip()
             if pattern.startswith("#"):
                 continue

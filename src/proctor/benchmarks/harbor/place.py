@@ -17,6 +17,9 @@ from proctor.benchmarks.harbor.tree import TaskTree
 from proctor.environments.contract import EnvironmentSpec, Resources
 from proctor.environments.network import NetworkPhases
 
+MAX_COPIES = 10_000
+"""The most (file, place) pairs of one task; a folder from which nothing is left out is one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -70,11 +73,18 @@ def _phases(config: TaskFile) -> NetworkPhases:
 
 
 def _copies(recipe: Recipe, context: BuildContext) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        pair
-        for copy in recipe.copies
-        for pair in context.copies(copy.source, copy.target, folder=copy.folder)
-    )
+    found: list[tuple[str, str]] = []
+    for copy in recipe.copies:
+        found += context.copies(copy.source, copy.target, folder=copy.folder)
+        _check_number(found)
+    return tuple(found)
+
+
+def _check_number(copies: list[tuple[str, str]]) -> None:
+    if len(copies) > MAX_COPIES:
+        raise ValueError(
+            f"environment/Dockerfile: copies more than {MAX_COPIES:,} files one by one"
+        )
 
 
 def _portable_copies(recipe: Recipe, context: BuildContext) -> tuple[tuple[str, str], ...]:
@@ -84,7 +94,7 @@ def _portable_copies(recipe: Recipe, context: BuildContext) -> tuple[tuple[str, 
         rest = context.without_recipe()
         return tuple(rest.copies("", ".", folder=True)) if rest.files else ()
     workdir = recipe.workdir or "/"
-    found = []
+    found: list[tuple[str, str]] = []
     for copy in recipe.copies:
         target = posixpath.relpath(copy.target, workdir)
         if target == ".." or target.startswith("../"):
@@ -93,6 +103,7 @@ def _portable_copies(recipe: Recipe, context: BuildContext) -> tuple[tuple[str, 
                 f"({workdir}), not to {copy.target}"
             )
         found += context.copies(copy.source, target, folder=copy.folder)
+        _check_number(found)
     return tuple(found)
 
 

@@ -26,6 +26,7 @@ _WITHOUT_EFFECT = frozenset(
     ["LABEL", "MAINTAINER", "EXPOSE", "VOLUME", "STOPSIGNAL", "CMD", "SHELL", "HEALTHCHECK",
      "ONBUILD"]
 )  # fmt: skip
+_COPYING = ("COPY", "ADD")
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 _KNOWN_FOLDERS = frozenset(
     ["/", "/bin", "/etc", "/home", "/lib", "/mnt", "/opt", "/root", "/sbin", "/srv", "/usr",
@@ -34,6 +35,7 @@ _KNOWN_FOLDERS = frozenset(
      "/usr/share", "/var", "/var/lib"]
 )  # fmt: skip
 _VALUE_LIMIT = 65_536
+_MAX_OPERANDS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,10 @@ def read(text: str, context: BuildContext) -> Recipe:
     stage: _Stage | None = None
     arguments_before: dict[str, str] = {}
     build: list[str] = []
-    for step in instructions(text):
+    steps = instructions(text)
+    if sum(len(step.rest.split()) for step in steps if step.name in _COPYING) > _MAX_OPERANDS:
+        raise DockerfileError(f"COPY and ADD name more than {_MAX_OPERANDS:,} paths")
+    for step in steps:
         if step.name == "FROM":
             build.append(step.text)
             stage = _new_stage(step, stages, arguments_before)
@@ -100,7 +105,7 @@ class _Stage:
             self.env.update(_assignments(step, self.variables()))
         elif step.name == "ARG":
             self.args.update(_assignments(step, self.variables()))
-        elif step.name in ("COPY", "ADD"):
+        elif step.name in _COPYING:
             return self.copy(step, context)
         elif step.name == "USER":
             return self.word(step.rest).split(":")[0] in ("root", "0")

@@ -37,13 +37,21 @@ def launch_dir(results_dir: str, launch_name: str) -> str:
 class LaunchDocument:
     """`results/launch/<launch-name>/<run-id>.json`, held by one process at a time."""
 
-    def __init__(self, path: str, launch: Launch, started: datetime, clock: Clock) -> None:
+    def __init__(
+        self,
+        path: str,
+        launch: Launch,
+        started: datetime,
+        clock: Clock,
+        working_directory: str | None = None,
+    ) -> None:
         self.path = path
         self.launch = launch
         self._folder = os.path.dirname(path)
         self._run_id = os.path.basename(path).removesuffix(".json")
         self._owner = os.path.join(self._folder, OWNERS, self._run_id)
         self._started = started
+        self._working_directory = working_directory or os.getcwd()
         self._clock = clock
         settings = launch.model_dump(mode="json", exclude_none=True)
         self._redactor = Redactor(secret_values(os.environ) + secret_settings(settings))
@@ -75,24 +83,11 @@ class LaunchDocument:
     def read(cls, path: str, clock: Clock) -> "LaunchDocument":
         """A launch that is to be continued. Blocking. Raises RunDirectoryError."""
         place = os.path.abspath(path)
-        try:
-            data = read_json(place)
-        except FileNotFoundError:
-            raise RunDirectoryError(f"no such launch: {path}") from None
-        except (OSError, jsontext.JsonError) as error:
-            if os.path.isfile(place) and os.path.getsize(place) == 0:
-                raise RunDirectoryError(
-                    f"{path}: the launch was cut off before anything ran",
-                    hint="start it again from its launch file",
-                ) from None
-            raise RunDirectoryError(f"cannot read the launch: {error}") from None
-        if not isinstance(data, dict) or data.get("schema_version") != SCHEMA:
-            raise RunDirectoryError(
-                f"{path}: not a {SCHEMA} document", hint="it may come from a newer proctor"
-            )
+        data = read_document(place)
         refuse_redacted(data["launch"], "launch")
         launch = validate(Launch, data["launch"], "launch")
-        return cls(place, launch, datetime.fromisoformat(data["started_at"]), clock)
+        started = datetime.fromisoformat(data["started_at"])
+        return cls(place, launch, started, clock, data.get("working_directory"))
 
     def hold(self) -> None:
         """Be the only process at work on this launch. Blocking. Raises RunIsLive, StorageError."""
@@ -125,6 +120,7 @@ class LaunchDocument:
             "run_id": self._run_id,
             "status": status,
             "started_at": iso(self._started),
+            "working_directory": self._working_directory,
             "launch": self._settings,
             "requests": {
                 str(r.name): self._entry(str(r.name), ends.get(str(r.name)))
@@ -143,6 +139,26 @@ class LaunchDocument:
 
     def _relative(self, run_dir: str) -> str:
         return os.path.relpath(run_dir, self._folder)
+
+
+def read_document(path: str) -> Mapping[str, Any]:
+    """What a launch's document says. Blocking. Raises RunDirectoryError."""
+    try:
+        data = read_json(path)
+    except FileNotFoundError:
+        raise RunDirectoryError(f"no such launch: {path}") from None
+    except (OSError, jsontext.JsonError) as error:
+        if os.path.isfile(path) and os.path.getsize(path) == 0:
+            raise RunDirectoryError(
+                f"{path}: the launch was cut off before anything ran",
+                hint="start it again from its launch file",
+            ) from None
+        raise RunDirectoryError(f"cannot read the launch: {error}") from None
+    if not isinstance(data, dict) or data.get("schema_version") != SCHEMA:
+        raise RunDirectoryError(
+            f"{path}: not a {SCHEMA} document", hint="it may come from a newer proctor"
+        )
+    return data
 
 
 def _reserved(folder: str, launch: Launch, now: datetime) -> str:

@@ -25,7 +25,7 @@ from proctor.evals.stopping import Stop, unless_stopped
 from proctor.evals.threads import in_own_thread
 from proctor.kernel.budget import Budget, BudgetLimits, WallBudget
 from proctor.kernel.clock import Clock
-from proctor.kernel.errors import ProctorError, StorageError, UsageError
+from proctor.kernel.errors import ProctorError, StorageError, Stopped, UsageError
 from proctor.models.limits import Limits, declare
 
 
@@ -57,7 +57,7 @@ async def run_single(
     parent: str | None = None,
 ) -> RunReport:
     """A launch of one: a new run, or `run_dir` continued in place. A request that cannot be
-    prepared is refused: its error is raised and its new directory removed."""
+    prepared is refused: its error is raised, or Stopped, and its new directory removed."""
     runtime = pre.request.runtime
     apply_limits(runtime)
     results, space = (runtime.results_dir, pre.namespace) if parent is None else (parent, "")
@@ -73,12 +73,15 @@ async def run_single(
         Taking(open_directory, earlier),
         surroundings,
         progress=context.progress,
+        stop=context.stop,
         grace_s=runtime.cleanup_grace_s,
     )
     slot = Slot(pre.name, preparing)
     await _orchestrate([slot], runtime.task_concurrency, runtime, context, surroundings)
-    if slot.failure is not None and slot.run is None:
+    if slot.failure is not None and slot.report is None:
         raise slot.failure
+    if slot.report is None and slot.run is None and context.stop.requested:
+        raise Stopped(signal=context.stop.signal)
     return report_of(slot, preparing.run_dir, context.stop)
 
 
@@ -190,9 +193,10 @@ def _preparing(
         return open_reserved(pre, run_dir, context.clock)
 
     return Preparing(
-        Taking(open_directory, keep_refused=True),
+        Taking(open_directory, keep_unprepared=True),
         surroundings,
         progress=context.progress,
+        stop=context.stop,
         grace_s=launch.runtime.cleanup_grace_s,
     )
 

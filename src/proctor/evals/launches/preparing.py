@@ -18,6 +18,7 @@ from proctor.evals.prepare import Builder, Earlier, Surroundings
 from proctor.evals.progress import Progress
 from proctor.evals.run import RequestRun
 from proctor.evals.selection import load_and_select
+from proctor.evals.stopping import Stop
 from proctor.evals.threads import TrackedThreads, in_own_thread
 
 T = TypeVar("T")
@@ -27,13 +28,13 @@ T = TypeVar("T")
 class Taking:
     """How a request gets its directory and what of earlier work.
 
-    `keep_refused`: a request that cannot be prepared leaves its new directory with the error in
-    it (in a launch); otherwise the directory is removed again, as for a single run.
+    `keep_unprepared`: a request that is not prepared, by an error or a stop, leaves its new
+    directory with that in it (in a launch); otherwise the directory is removed again.
     """
 
     open_directory: Callable[[], Opened]
     earlier: Earlier | None = None
-    keep_refused: bool = False
+    keep_unprepared: bool = False
 
 
 class Preparing:
@@ -45,11 +46,13 @@ class Preparing:
         surroundings: Surroundings,
         *,
         progress: Progress,
+        stop: Stop,
         grace_s: float,
     ) -> None:
         self._taking = taking
         self._surroundings = surroundings
         self._progress = progress
+        self._stop = stop
         self._grace_s = grace_s
         self._threads = TrackedThreads()
         self.run_dir = ""
@@ -86,13 +89,16 @@ class Preparing:
         return await self._to_its_end(building, when_stopped=opened.stopping.set)
 
     def _stopped(self, opened: Opened) -> None:
-        self.run_dir = opened.writer.layout.root
-        opened.end(Ending("interrupt"))
+        self._given_up(opened, Ending("interrupt" if self._stop.requested else "deadline"))
 
     def _refused(self, opened: Opened, error: Exception) -> None:
-        if opened.existing or self._taking.keep_refused:
-            log_defect(opened.writer, error)
-            opened.end(Ending.of(error))
+        log_defect(opened.writer, error)
+        self._given_up(opened, Ending.of(error))
+
+    def _given_up(self, opened: Opened, ending: Ending) -> None:
+        if opened.existing or self._taking.keep_unprepared:
+            self.run_dir = opened.writer.layout.root
+            opened.end(ending)
         else:
             opened.discard()
             self.run_dir = ""

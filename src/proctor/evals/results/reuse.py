@@ -4,7 +4,7 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -73,23 +73,27 @@ class ReusePlan:
 
 
 def newest_source(namespace_dir: str, own: str) -> str | None:
-    """The newest run beside `own` that is neither live nor empty, None when there is none."""
+    """The newest run beside `own` that is neither live nor empty, None when there is none. A
+    folder that does not say what it is counts as none."""
     found = []
-    for entry in _folders(namespace_dir):
-        layout = RunLayout(entry)
-        if layout.root == own or not os.path.exists(layout.run_info):
+    for place in _folders(namespace_dir):
+        layout = RunLayout(place)
+        if layout.root == own or live_owner(layout.root, datetime.now(UTC)) is not None:
             continue
-        if live_owner(layout.root, datetime.now(UTC)) is None and not is_empty(layout):
-            info = load_run_info(layout)
-            found.append((str(info["started_at"]), layout.root))
+        try:
+            started = str(load_run_info(layout)["started_at"])
+        except (RunDirectoryError, KeyError):
+            continue
+        if not is_empty(layout):
+            found.append((started, layout.root))
     return max(found)[1] if found else None
 
 
-def _folders(directory: str) -> Iterator[str]:
-    if os.path.isdir(directory):
-        for entry in os.scandir(directory):
-            if entry.is_dir(follow_symlinks=False):
-                yield entry.path
+def _folders(directory: str) -> list[str]:
+    if not os.path.isdir(directory):
+        return []
+    with os.scandir(directory) as entries:
+        return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
 def is_empty(layout: RunLayout) -> bool:

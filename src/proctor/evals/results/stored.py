@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proctor.evals.results.layout import STATES, RunLayout
-from proctor.evals.results.records import ATTEMPT_SCHEMA, RUN_SCHEMA
+from proctor.evals.results.records import ATTEMPT_SCHEMA, RUN_INFO_SCHEMA, RUN_SCHEMA
 from proctor.kernel import jsontext
 from proctor.kernel.errors import RunDirectoryError
 from proctor.kernel.ids import task_dir_name
@@ -116,4 +116,9 @@ def load_run_info(layout: RunLayout) -> Mapping[str, Any]:
         raise RunDirectoryError(f"{layout.root}: run info damaged: {error}") from None
     if not isinstance(info, dict) or "request" not in info:
         raise RunDirectoryError(f"{layout.run_info}: not a run info file")
+    if info.get("schema_version") != RUN_INFO_SCHEMA:
+        raise RunDirectoryError(
+            f"{layout.run_info}: not a {RUN_INFO_SCHEMA} document",
+            hint="it may come from a newer proctor",
+        )
     return info

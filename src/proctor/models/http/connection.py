@@ -8,6 +8,7 @@ import h11
 
 from proctor.models.errors import Category, RequestFailed, failed
 from proctor.models.http.tls import Wire
+from proctor.models.http.turns import Turns
 
 MAX_HEAD_BYTES = 64 * 1024
 """Longest status line and headers of a response."""
@@ -22,15 +23,21 @@ class Connection(asyncio.Protocol):
     """The protocol object of one connection. `usable` says whether it can take a request."""
 
     __slots__ = (
-        "_chunks", "_failure", "_finished", "_h11", "_head", "_loop", "_lost", "_paused",
-        "_unread", "_waiter", "_wire", "idle_since",
+        "_arrived", "_chunks", "_cut_by", "_eof", "_failure", "_finished", "_h11", "_head",
+        "_loop", "_lost", "_paused", "_turns", "_unread", "_waiter", "_waiting", "_wire",
+        "idle_since",
     )  # fmt: skip
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, turns: Turns) -> None:
         self._loop = loop
+        self._turns = turns
         self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._wire: Wire | None = None
         self._head: h11.Response | None = None
+        self._arrived: list[bytes] = []  # as received; looked at when it is our turn
+        self._eof = False
+        self._cut_by: Exception | None = None
+        self._waiting = False
         self._chunks: list[bytes] = []
         self._unread = 0
         self._paused = False
@@ -51,24 +58,54 @@ class Connection(asyncio.Protocol):
         self._wire = wire
 
     def data_received(self, data: bytes) -> None:
-        if self._h11.our_state is h11.IDLE:  # an answer to nothing: not to be trusted
-            self.abort()
-            return
-        self._feed(data)
+        self._arrived.append(data)
+        self._unread += len(data)
+        if self._unread > PAUSE_BYTES and not self._paused and self._wire is not None:
+            self._paused = True
+            self._wire.pause_reading()
+        self._take_a_turn()
 
     def eof_received(self) -> None:
-        self._feed(b"")
+        self._eof = True
+        self._take_a_turn()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._lost:
+        if not self._lost:
+            self._lost = True
+            self._cut_by = exc
+            self._wire = None
+            self._take_a_turn()
+
+    def _take_a_turn(self) -> None:
+        if not self._waiting:
+            self._waiting = True
+            self._turns.add(self)
+
+    def work(self) -> None:
+        """Look at what has arrived. Called by `Turns`."""
+        self._waiting = False
+        if self._h11.our_state is h11.IDLE:
+            if self._arrived:  # an answer to nothing: not to be trusted
+                self.abort()
             return
-        self._lost = True
-        if not self._finished and self._failure is None and self._h11.our_state is not h11.IDLE:
-            self._fail(self._cut(exc))
-        self._wire = None
+        if self._arrived:
+            data = b"".join(self._arrived)
+            self._arrived.clear()
+            self._unread -= len(data)
+            self._feed(data)
+            self._go_on_reading()
+        if self._eof or (self._lost and self._cut_by is None):
+            self._feed(b"")
+        if self._lost and not self._finished and self._failure is None:
+            self._failure = self._cut(self._cut_by)
+        self._wake()
 
     def _feed(self, data: bytes) -> None:
-        if self._lost or self._failure is not None or self._h11.our_state is h11.IDLE:
+        if self._finished:
+            if data:  # more than the whole answer
+                self.abort()
+            return
+        if self._failure is not None:
             return
         try:
             self._h11.receive_data(data)
@@ -76,9 +113,9 @@ class Connection(asyncio.Protocol):
         except h11.RemoteProtocolError as error:
             if data:
                 message = f"the endpoint does not speak HTTP/1.1: {error}"
-                self._fail(failed(Category.MALFORMED, message, self.status))
+                self._failure = failed(Category.MALFORMED, message, self.status)
             else:
-                self._fail(self._cut(None))
+                self._failure = self._cut(None)
             self.abort()
 
     def _take_events(self) -> None:
@@ -93,20 +130,12 @@ class Connection(asyncio.Protocol):
                 self._finished = True
             elif type(event) is not h11.InformationalResponse:
                 break  # NEED_DATA, PAUSED or closed
-        if self._unread > PAUSE_BYTES and not self._paused and self._wire is not None:
-            self._paused = True
-            self._wire.pause_reading()
-        self._wake()
 
     def _cut(self, exc: Exception | None) -> RequestFailed:
         why = f": {describe(exc)}" if exc is not None else ""
         if self._head is None:
             return failed(Category.CONNECTION, f"the connection was closed before an answer{why}")
         return failed(Category.TRUNCATED, f"the connection was cut in the reply{why}", self.status)
-
-    def _fail(self, failure: RequestFailed) -> None:
-        self._failure = failure
-        self._wake()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -118,7 +147,9 @@ class Connection(asyncio.Protocol):
     def usable(self) -> bool:
         """Open, and with no request on it."""
         wire = self._wire
-        return wire is not None and not wire.is_closing() and self._h11.our_state is h11.IDLE
+        if wire is None or wire.is_closing() or self._eof or self._arrived:
+            return False
+        return self._h11.our_state is h11.IDLE
 
     @property
     def status(self) -> int | None:
@@ -170,17 +201,22 @@ class Connection(asyncio.Protocol):
     def _take(self) -> bytes:
         data = b"".join(self._chunks)
         self._chunks.clear()
-        self._unread = 0
-        if self._paused and self._wire is not None:
+        self._unread -= len(data)
+        self._go_on_reading()
+        return data
+
+    def _go_on_reading(self) -> None:
+        if self._paused and self._unread <= PAUSE_BYTES and self._wire is not None:
             self._paused = False
             self._wire.resume_reading()
-        return data
 
     def next_request(self, now: float) -> bool:
         """Make ready for another request; False when the connection cannot be used again."""
         if not self.finished or self._lost or self._failure is not None:
             return False
         if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
+            return False
+        if self._h11.trailing_data[0]:  # more than the whole answer
             return False
         self._h11.start_next_cycle()
         self._head = None

@@ -10,6 +10,7 @@ from proctor.models.http.descriptors import make_room
 from proctor.models.http.endpoint import Endpoint
 from proctor.models.http.resolve import Resolver
 from proctor.models.http.tls import TlsProtocol, default_context
+from proctor.models.http.turns import Turns
 
 MAX_CONNECTING = 64
 """Connections of one pool that may be in their handshake at once; the others wait in turn."""
@@ -29,6 +30,7 @@ class Pool:
         self._context = context
         self._loop = asyncio.get_running_loop()
         self._resolver = Resolver(endpoint.host, endpoint.port)
+        self._turns = Turns(self._loop)
         self._idle: deque[Connection] = deque()
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._connecting = 0
@@ -156,7 +158,7 @@ class Pool:
         raise self._failed(Category.CONNECTION, problem)
 
     async def _open(self, address: str) -> Connection:
-        connection = Connection(self._loop)
+        connection = Connection(self._loop, self._turns)
         if not self._endpoint.secure:
             await self._loop.create_connection(lambda: connection, address, self._endpoint.port)
             return connection

@@ -69,6 +69,8 @@ class TlsProtocol(asyncio.Protocol):
         self._ready = ready
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
+        # Some Python releases set this option: a connection that is cut would look like its end.
+        context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
         self._transport: asyncio.Transport | None = None
         self._backlog: list[bytes] = []

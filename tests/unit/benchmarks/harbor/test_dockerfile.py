@@ -182,6 +182,7 @@ BAD = [
     ("FROM a\nCOPY *.nothing /x\n", "line 2: COPY: '*.nothing' is not in environment/"),
     ("FROM a\nCOPY ../tests /x\n", "line 2: COPY: '../tests' is not in environment/"),
     ("FROM a\nRUN <<EOF\nnever closed\n", "line 2: the here-document 'EOF' never ends"),
+    ("FROM a\n" + "COPY * /x/\n" * 1_500, "COPY and ADD name more than 2,000 paths"),
     ("FROM a\nENV A=xx\n" + "ENV A=$A$A$A$A\n" * 30, "the value of A is too long"),
 ]
 
@@ -192,6 +193,22 @@ def test_mistakes_name_the_line(tmp_path, dockerfile, message):
     assert found is not None
     assert found.startswith("environment/Dockerfile: ")
     assert message in found
+
+
+def test_ignore_files_out_of_all_proportion_are_refused(tmp_path):
+    for rules in ("a\n" * 1_001, "a" * 5_000):
+        folder = write(tmp_path / "t", MINIMAL, {"environment/.dockerignore": rules})
+        assert (load_folder(folder).invalid or "").startswith("an ignore file has more than")
+
+
+def test_a_flood_of_single_copies_is_refused(tmp_path):
+    files = {f"environment/f{n}": "" for n in range(300)}
+    rules = {"environment/.dockerignore": "f0\n"}
+    flood = {"environment/Dockerfile": "FROM a\n" + "COPY . /x\n" * 50}
+    folder = write(tmp_path / "t", MINIMAL, files, rules, flood)
+    assert load_folder(folder).invalid == (
+        "environment/Dockerfile: copies more than 10,000 files one by one"
+    )
 
 
 def test_not_utf8(tmp_path):
