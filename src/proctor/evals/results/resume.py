@@ -74,10 +74,27 @@ def examine(
         if task is not None:
             now, again = rules.digests_of(task), rules.gradable_again(task)
             attempts = {
-                index: _examine_attempt(stored, index, rules.contract, now, again=again)
+                index: _examined(stored, index, rules.contract, now, again=again)
                 for index in stored.attempts()
             }
             yield stored.task_id, StoredState(stored.state, attempts, stored.torn)
+
+
+def _examined(
+    stored: StoredTask,
+    index: int,
+    contract: MetricContract,
+    now: Mapping[str, str],
+    *,
+    again: bool,
+) -> StoredAttempt:
+    try:
+        return _examine_attempt(stored, index, contract, now, again=again)
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        place = os.path.join(stored.path, attempt_dir_name(index), "result.json")
+        raise RunDirectoryError(
+            f"damaged record: {place} (or its run.json): {type(error).__name__}: {error}"
+        ) from error
 
 
 def _examine_attempt(
