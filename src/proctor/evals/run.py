@@ -13,7 +13,6 @@ from proctor.evals.attempt.ownership import CLOSE_LIMIT_S, finish_shielded
 from proctor.evals.attempt.services import AttemptServices
 from proctor.evals.components import Components
 from proctor.evals.contracts.benchmark import Benchmark
-from proctor.evals.contracts.result import RunResult
 from proctor.evals.ending import Ending, log_defect, write_end, write_failure
 from proctor.evals.metrics.report import build_report
 from proctor.evals.pool import Pool
@@ -21,14 +20,13 @@ from proctor.evals.progress import RunView
 from proctor.evals.report import Counts, RunReport
 from proctor.evals.request import RunRequest
 from proctor.evals.results.layout import RUNNING
-from proctor.evals.results.records import prepared_from
+from proctor.evals.results.records import prepared_from, what_was_run
 from proctor.evals.results.stored import StoredTask
 from proctor.evals.results.writer import RunWriter
 from proctor.evals.stopping import Stop
 from proctor.evals.tasks import AttemptSummary, TaskState
 from proctor.kernel.clock import Clock
 from proctor.kernel.errors import StorageError
-from proctor.kernel.issues import Issue
 from proctor.models.contract import Model
 from proctor.store.exclusive import HEARTBEAT_S, Claim
 
@@ -140,11 +138,11 @@ class RequestRun:
         if index in task.evaluate_only:
             run = await self.writer.in_thread(self._stored_run, task, index)
             if run is not None:
+                was = what_was_run(run)  # examined before anything ran
                 job.prepared = prepared_from(run, task.spec)
-                job.result = RunResult.from_json(run["result"])
-                job.result_issues = tuple(Issue.from_json(i) for i in run["issues"])
-                job.phases_s = dict(run["phases_s"])
-                job.waiting_s, job.retries = run["waiting_s"], run["retry_count"]
+                job.result, job.result_issues = was.result, was.issues
+                job.phases_s = dict(was.phases_s)
+                job.waiting_s, job.retries = was.waiting_s, was.retries
         return job
 
     def _stored_run(self, task: TaskState, index: int) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proctor.evals.contracts import Kind, MetricContract, MetricSpec, TaskSpec
+from proctor.evals.contracts import Kind, MetricContract, MetricSpec, RunResult, TaskSpec
 from proctor.evals.results.layout import RunLayout
 from proctor.evals.results.records import ATTEMPT_SCHEMA, RUN_SCHEMA
 from proctor.evals.results.resume import Decision, Examination, examine
@@ -57,7 +57,10 @@ def stored(place: Path, record: str | None, *, run: bool, changed: str | None = 
         }  # fmt: skip
         (attempt / "result.json").write_text(json.dumps(whole))
     if run:
-        whole = {"schema_version": RUN_SCHEMA, **shared, "result": {"artifacts": []}}
+        whole = {
+            "schema_version": RUN_SCHEMA, **shared, "result": RunResult("a").to_json(),
+            "issues": [], "phases_s": {"run": 0.5}, "waiting_s": 0.0, "retry_count": 2,
+        }  # fmt: skip
         (attempt / "run.json").write_text(json.dumps(whole))
     return RunLayout(place)
 
@@ -152,4 +155,15 @@ def test_a_record_that_lacks_a_key_is_refused(tmp_path, key):
     del record[key]
     path.write_text(json.dumps(record))
     with pytest.raises(RunDirectoryError, match=r"result\.json"):
+        decide(layout, detached=True)
+
+
+@pytest.mark.parametrize("key", ["result", "issues", "phases_s", "retry_count"])
+def test_a_run_record_that_lacks_a_key_is_refused(tmp_path, key):
+    layout = stored(tmp_path, None, run=True)
+    (path,) = Path(layout.root).glob("details/*/*/*/run.json")
+    record = json.loads(path.read_text())
+    del record[key]
+    path.write_text(json.dumps(record))
+    with pytest.raises(RunDirectoryError, match=r"run\.json"):
         decide(layout, detached=True)

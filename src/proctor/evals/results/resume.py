@@ -15,6 +15,7 @@ from typing import Any
 from proctor.evals.contracts.task import TaskSpec
 from proctor.evals.metrics.contract import MetricContract, observe
 from proctor.evals.results.layout import RunLayout, attempt_dir_name
+from proctor.evals.results.records import what_was_run
 from proctor.evals.results.stored import StoredTask, stored_tasks
 from proctor.kernel.errors import RunDirectoryError
 from proctor.kernel.issues import Issue, Severity, highest
@@ -116,6 +117,7 @@ def _examine_attempt(
     else:
         found = StoredAttempt(index, Decision.EVALUATE, "not evaluated yet", changed=changed)
     if found.decision is Decision.EVALUATE and run is not None:
+        what_was_run(run)
         _check_artifacts(stored, index, run["result"]["artifacts"])
     return found
 
