@@ -155,7 +155,7 @@ class RequestRun:
         job.waiting_since = self.clock.monotonic()
         self.view.retries += 1
         self.view.waiting += 1
-        self.view.saw(job.task.id, job.index, (outcome.issue,))
+        self.view.saw(job.task.id, job.index, (outcome.issue,), final=False)
         return outcome.delay_s
 
     async def _finish_attempt(self, task: TaskState, job: AttemptJob, outcome: Finished) -> bool:

@@ -8,7 +8,7 @@ failed or outdated is graded again in modes `none` and `fresh`. Everything else 
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -107,18 +107,23 @@ def _examine_attempt(
     again: bool,
 ) -> StoredAttempt:
     record = stored.result(index)
-    run = stored.run(index) if again else None
     if record is not None:
-        found = _examine_record(stored, record, contract, now, gradable=run is not None)
-    elif run is None:
-        return StoredAttempt(index, Decision.RUN, "no record")
-    elif set(changed := _changed(run["digests"], now)) - {"grading"}:
-        return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
+        found = _examine_record(stored, record, contract, now, again=again)
+    elif again:
+        found = StoredAttempt(index, Decision.EVALUATE, "not evaluated yet")
     else:
-        found = StoredAttempt(index, Decision.EVALUATE, "not evaluated yet", changed=changed)
-    if found.decision is Decision.EVALUATE and run is not None:
-        what_was_run(run)
-        _check_artifacts(stored, index, run["result"]["artifacts"])
+        found = StoredAttempt(index, Decision.RUN, "no record")
+    if found.decision is not Decision.EVALUATE:
+        return found
+    run = stored.run(index)
+    if run is None:
+        reason = found.reason if record is not None else "no record"
+        return replace(found, decision=Decision.RUN, reason=reason)
+    changed = _changed(run["digests"], now)
+    if set(changed) - {"grading"}:
+        return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
+    what_was_run(run)  # it can be read
+    _check_artifacts(stored, index, run["result"]["artifacts"])
     return found
 
 
@@ -128,7 +133,7 @@ def _examine_record(
     contract: MetricContract,
     now: Mapping[str, str],
     *,
-    gradable: bool,
+    again: bool,
 ) -> StoredAttempt:
     index = int(record["attempt"])
     changed = _changed(record["digests"], now)
@@ -138,13 +143,11 @@ def _examine_record(
     severity = highest(issues)
     observations = _observations(record, contract)
     valid = contract.primary in observations and severity is not Severity.FATAL
+    otherwise = Decision.EVALUATE if again else Decision.RUN
     if changed:
-        decision = Decision.EVALUATE if gradable else Decision.RUN
-        return StoredAttempt(index, decision, "grading changed", changed=changed)
+        return StoredAttempt(index, otherwise, "grading changed", changed=changed)
     if not valid:
-        if gradable:
-            return StoredAttempt(index, Decision.EVALUATE, "no valid observation")
-        return StoredAttempt(index, Decision.RUN, "no valid observation")
+        return StoredAttempt(index, otherwise, "no valid observation")
     _check_artifacts(stored, index, record["artifacts"])
     return StoredAttempt(
         index,
@@ -177,10 +180,18 @@ def _check_artifacts(
     folder = os.path.join(stored.path, attempt_dir_name(index), "artifacts")
     for artifact in artifacts:
         path = os.path.join(folder, artifact["path"])
+        if not _is_plain_file_in(folder, path):
+            raise RunDirectoryError(f"{path}: artifact missing")
         try:
             with open(path, "rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
-            raise RunDirectoryError(f"{path}: artifact missing: {error.strerror}") from None
+            raise RunDirectoryError(f"{path}: artifact unreadable: {error.strerror}") from None
         if digest != artifact["sha256"]:
             raise RunDirectoryError(f"{path}: the artifact is not the recorded one")
+
+
+def _is_plain_file_in(folder: str, path: str) -> bool:
+    """A directory that comes from elsewhere may name pipes, devices, or files of the host."""
+    inside = os.path.normpath(path).startswith(folder + os.sep)
+    return inside and os.path.isfile(path) and not os.path.islink(path)
