@@ -80,6 +80,13 @@ class Ended:
         return self.user_s + self.system_s
 
 
+def usual_environment() -> dict[str, str]:
+    """The variables of this process, but Python keeps its bytecode: where a machine forbids that,
+    every start would compile every module again, which is not what users see."""
+    unusual = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONASYNCIODEBUG", "PYTHONDEVMODE")
+    return {name: value for name, value in os.environ.items() if name not in unusual}
+
+
 def run(argv: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> Ended:
     """Run a program in `folder`, whose files `out`, `err` and `report.json` are the program's.
 
@@ -87,7 +94,7 @@ def run(argv: Sequence[str], folder: Path, env: Mapping[str, str] | None = None)
     """
     report = folder / "report.json"
     command = [part.replace("{report}", str(report)) for part in argv]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+    environment = {**usual_environment(), "PYTHONPATH": str(ROOT), **(env or {})}
     with open(folder / "out", "wb") as out, open(folder / "err", "wb") as err:
         started = time.perf_counter()
         process = subprocess.Popen(

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from bench.figures import Limit, Spread, limits_table
-from bench.measured import circumstances, run, scratch
+from bench.measured import circumstances, run, scratch, usual_environment
 
 REPEATS = 15
 TASKS = 200
@@ -30,7 +30,7 @@ def cpu_s(argv: list[str], repeats: int = REPEATS) -> float:
 
 def _once(argv: list[str]) -> float:
     silent = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
-    pid = os.posix_spawn(argv[0], argv, os.environ, file_actions=silent)
+    pid = os.posix_spawn(argv[0], argv, usual_environment(), file_actions=silent)
     _, status, used = os.wait4(pid, 0)
     if os.waitstatus_to_exitcode(status) != 0:
         raise SystemExit(f"{' '.join(argv)} failed with {os.waitstatus_to_exitcode(status)}")

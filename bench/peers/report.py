@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bench.peers.__main__ import Comparison, Side
 
 LESS_CPU_THAN_THE_BEST = 7.0
+RATIOS = ("CPU", "peak memory", "bytes", "written", "CPU further", "syncs", "import")
 
 
 def text(found: Comparison) -> str:
@@ -21,8 +22,8 @@ def text(found: Comparison) -> str:
             f"No-op work at concurrency {found.concurrency}; medians. CPU in ms: of the whole "
             "process a task, and\nof each further task; KiB: memory of each further task.\n"
             + _cost_table(found),
-            "Theirs ÷ ours, the same work in the same run (more than 1: ours needs less).\n"
-            + _ratio_table(found),
+            "Theirs ÷ ours in the same run (more than 1: ours needs less); the promise counts the\n"
+            "rows of the same work.\n" + _ratio_table(found),
             limits_table(promises(found)),
         ]
     parts += [f"Not measured: {reason}" for reason in found.missing]
@@ -93,14 +94,14 @@ def ratios(ours: Side, theirs: Side) -> dict[str, float | None]:
 
 def _ratio_table(found: Comparison) -> str:
     rows = []
-    names: list[str] = []
-    for title, ours, theirs in _pairs(found):
-        values = ratios(ours, theirs)
-        names = list(values)
+    for title, (peer, theirs) in found.theirs.items():
         tasks = max(theirs.runs)
-        shown = [_number(value, 1, 1) for value in values.values()]
-        rows.append([f"{title} ÷ {ours.name}, {tasks} tasks", *shown])
-    return table(["", *names], rows)
+        for mode, ours in sorted(found.ours.items(), key=lambda o: o[0] != peer.compared_with):
+            mark = " (the same work)" if mode == peer.compared_with else ""
+            values = ratios(ours, theirs)
+            shown = [_number(values[name], 1, 1) for name in RATIOS]
+            rows.append([f"{title} ÷ {ours.name}, {tasks} tasks{mark}", *shown])
+    return table(["", *RATIOS], rows)
 
 
 def promises(found: Comparison) -> list[Limit]:

@@ -19,13 +19,14 @@ ROOT = Path(__file__).resolve().parents[2]
 BODY = r"((?:(?!```).*\n)*)```\n"
 BLOCK = re.compile(rf"^```sh\n{BODY}(?:\n*```text\n{BODY})?", re.M)
 LEFT_OUT = ("./scripts/", "source .venv")
-DOCUMENTS = ("README.md", "docs/quickstart.md")
+DOCUMENTS = ("README.md", "docs/quickstart.md", "docs/commands.md")
 
 
 def plain(text: str) -> str:
     """`text` without what differs from run to run."""
     text = re.sub(r"\b\d+\.\d+ s\b", "T s", text)
     text = re.sub(r"duration_s: [\d.]+", "duration_s: T", text)
+    text = re.sub(r'"wall_s": [\d.]+', '"wall_s": T', text)
     text = re.sub(r"\b\d{8}-\d{6}\b", "RUN", text)
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 

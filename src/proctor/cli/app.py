@@ -19,6 +19,7 @@ from proctor.cli.output import (
     refusal,
     refuse,
     say,
+    working_directory,
 )
 from proctor.kernel.errors import ProctorError, Stopped, UsageError
 
@@ -228,6 +229,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(given: list[str], as_json: bool) -> int:
     try:
+        working_directory()
         outcome = app(args=given, prog_name="proctor", standalone_mode=False)
     except UsageError as error:
         return refuse(error, as_json)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
-from proctor.kernel.errors import ProctorError
+from proctor.kernel.errors import ProctorError, UsageError
 from proctor.kernel.redact import Redactor, secret_settings, secret_values
 
 REFUSED = 2
@@ -178,7 +178,7 @@ def interrupted(as_json: bool, signum: int | None = None) -> int:
 def defect(error: BaseException, as_json: bool) -> int:
     """A fault of proctor itself, with what is needed to report it; exit code 3."""
     say("".join(traceback.format_exception(error)).rstrip(), error=True)
-    message = f"{type(error).__name__}: {error}"
+    message = f"{type(error).__name__}: {str(error)[:300]}"
     hint = "this is a defect of proctor: please report it with the lines above"
     if as_json:
         emit(_without_runs("failed", "defect", message, hint))
@@ -201,6 +201,16 @@ def _complain(error: ProctorError) -> None:
     say(f"proctor: {error.message}", error=True)
     if error.hint:
         say(f"  hint: {error.hint}", error=True)
+
+
+def working_directory() -> str:
+    """The working directory. Raises UsageError where it has been removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise UsageError(
+            "the working directory does not exist any more", hint="change to another one: cd"
+        ) from None
 
 
 def relative(path: str) -> str:

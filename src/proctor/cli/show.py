@@ -10,7 +10,6 @@ from proctor.cli.output import emit, one_line, say, typed
 from proctor.cli.text import counts_text, metric_lines
 from proctor.evals import api
 from proctor.evals.options import nearest
-from proctor.evals.report import Counts
 from proctor.evals.results.loaded import Run, Task
 from proctor.kernel.errors import OptionError, RunDirectoryError
 
@@ -66,8 +65,8 @@ def _run_text(run: Run, states: tuple[str, ...], limit: int) -> None:
     say(f"{one_line(title)}: {run.status}")
     for line in _state_lines(run):
         say(f"  {line}")
-    if run.summary is not None:
-        say(f"  {counts_text(Counts(**run.summary['counts']))}")
+    if (counts := run.counts) is not None:
+        say(f"  {counts_text(counts)}")
     report = run.metrics
     if report is not None:
         for line in metric_lines(report.series):

@@ -98,11 +98,18 @@ def _benchmark(request: RunRequest) -> Benchmark:
     data = Path(wanted.data).expanduser() if wanted.data is not None else None
     if data is None and component.data_required:
         raise DataError(f"benchmark {wanted.id!r} needs data", hint="give --data PATH")
-    if data is not None and not data.exists():
+    if data is not None and not _exists(data):
         raise DataError(f"no such data: {wanted.data}", hint="--data takes a file or a folder")
     made: Benchmark = guard(f"benchmark {wanted.id!r}", lambda: component(options, data))
     guard(f"the metric contract of {wanted.id!r}", lambda: made.metrics().check())
     return made
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:  # a name too long, a disk that fails
+        raise DataError(f"the data cannot be read: {error.strerror}: {str(path)[:200]}") from None
 
 
 def _harness(request: RunRequest, benchmark: Benchmark) -> Harness | None:

@@ -29,6 +29,7 @@ _SHAPES = {
     "tuple_type": "a list",
     "list_type": "a list",
     "string_type": "text",
+    "string_unicode": "text in UTF-8",
     "string_too_short": "text that is not empty",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -41,6 +42,12 @@ _SHAPES = {
     "invalid_key": "text (it is a key)",
 }
 """What pydantic's complaints about types come to."""
+
+_WORDS = (
+    ("Input should be", "must be"),
+    ("greater than or equal to", "at least"),
+    ("less than or equal to", "at most"),
+)
 
 _TYPE_NAMES = {
     "bool": "true or false",
@@ -139,9 +146,9 @@ def _complaint(item: Any) -> str:
     if shape is not None:
         return f"must be {shape}"
     text = str(item["msg"]).removeprefix("Value error, ")
-    return text.replace("Input should be", "must be").replace(
-        "greater than or equal to", "at least"
-    )
+    for said, better in _WORDS:
+        text = text.replace(said, better)
+    return text
 
 
 def _unknown_key_hint(model: type[BaseModel], error: ValidationError) -> str | None:

@@ -48,10 +48,14 @@ class RunView:
         """Finished tasks."""
         return self.finished.total()
 
-    def saw(self, task_id: str, attempt: int, issues: tuple[Issue, ...]) -> None:
-        """Count the issues of an attempt; keep the last few for people."""
+    def saw(
+        self, task_id: str, attempt: int, issues: tuple[Issue, ...], *, final: bool = True
+    ) -> None:
+        """Count the issues of an attempt's record; keep the last few for people, those of dropped
+        tries (`final` false) too."""
         for issue in issues:
-            self.issue_codes[issue.code] += 1
+            if final:
+                self.issue_codes[issue.code] += 1
             if issue.severity is Severity.WARNING and issue.code in self.examples:
                 continue
             message = issue.message.splitlines()[0][:200] if issue.message else issue.code

@@ -9,10 +9,23 @@ from proctor.kernel.errors import OptionError
 
 MOST_VALUES = 100_000
 """What a request may hold, aliases written out."""
+MOST_LEVELS = 100
+"""How deep its values may be nested; the parser's own work grows with the square of it."""
 
 
 class _Loader(yaml.SafeLoader):
     """Safe YAML that refuses a key given twice: last-wins would hide one of them."""
+
+    level = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self.level += 1
+        if self.level > MOST_LEVELS:
+            problem = f"nested deeper than {MOST_LEVELS} levels"
+            raise yaml.composer.ComposerError(None, None, problem, self.get_mark())
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self.level -= 1
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()

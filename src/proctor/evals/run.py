@@ -12,7 +12,6 @@ from proctor.evals.attempt.ownership import CLOSE_LIMIT_S, finish_shielded
 from proctor.evals.attempt.services import AttemptServices
 from proctor.evals.components import Components
 from proctor.evals.contracts.benchmark import Benchmark
-from proctor.evals.contracts.result import RunResult
 from proctor.evals.ending import Ending, log_defect, write_end, write_failure
 from proctor.evals.executors import Executor
 from proctor.evals.metrics.report import build_report
@@ -20,8 +19,12 @@ from proctor.evals.progress import RunView
 from proctor.evals.report import Counts, RunReport
 from proctor.evals.request import RunRequest
 from proctor.evals.results.layout import RUNNING
+<<<<<<< HEAD
 from proctor.evals.results.records import prepared_from
 from proctor.evals.results.spending import SpendingFile
+=======
+from proctor.evals.results.records import prepared_from, what_was_run
+>>>>>>> main
 from proctor.evals.results.stored import StoredTask
 from proctor.evals.results.writer import RunWriter
 from proctor.evals.tasks import AttemptSummary, TaskState
@@ -29,7 +32,6 @@ from proctor.evals.threads import BlockingCall, in_own_thread
 from proctor.kernel.budget import Budget, WallBudget
 from proctor.kernel.clock import Clock
 from proctor.kernel.errors import StorageError
-from proctor.kernel.issues import Issue
 from proctor.models.contract import Model
 from proctor.store.exclusive import HEARTBEAT_S, Claim
 
@@ -130,12 +132,15 @@ class RequestRun:
         if index in task.evaluate_only:
             run = await self.writer.in_thread(self._stored_run, task, index)
             if run is not None:
+<<<<<<< HEAD
                 self.origins[task.spec.id, index] = run
+=======
+                was = what_was_run(run)  # examined before anything ran
+>>>>>>> main
                 job.prepared = prepared_from(run, task.spec)
-                job.result = RunResult.from_json(run["result"])
-                job.result_issues = tuple(Issue.from_json(i) for i in run["issues"])
-                job.phases_s = dict(run["phases_s"])
-                job.waiting_s, job.retries = run["waiting_s"], run["retry_count"]
+                job.result, job.result_issues = was.result, was.issues
+                job.phases_s = dict(was.phases_s)
+                job.waiting_s, job.retries = was.waiting_s, was.retries
         return job
 
     def _stored_run(self, task: TaskState, index: int) -> dict[str, Any] | None:
@@ -152,7 +157,7 @@ class RequestRun:
         job.waiting_since = self.clock.monotonic()
         self.view.retries += 1
         self.view.waiting += 1
-        self.view.saw(job.task.id, job.index, (outcome.issue,))
+        self.view.saw(job.task.id, job.index, (outcome.issue,), final=False)
         return outcome.delay_s
 
     async def _finish_attempt(self, task: TaskState, job: AttemptJob, outcome: Finished) -> bool:

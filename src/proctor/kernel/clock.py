@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -22,8 +23,9 @@ class Clock(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
 class SystemClock:
-    """The machine's clock."""
+    """The machine's clock. All of them are equal: they show the same time."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)

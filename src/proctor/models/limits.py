@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 
-from proctor.kernel.clock import Clock
+from proctor.kernel.clock import Clock, SystemClock
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,17 +179,23 @@ class Limiter:
             self._withdraw(head)
 
 
-_limiters: dict[tuple[str, str], Limiter] = {}
+_limiters: dict[tuple[Clock, str, str], Limiter] = {}
 _declared: dict[str, Limits] = {}
 _registry_lock = threading.Lock()
 
 
-def limiter(base_url: str, model: str) -> Limiter:
-    """The process's limiter of `model` at `base_url`."""
+def limiter(base_url: str, model: str, clock: Clock | None = None) -> Limiter:
+    """The process's limiter of `model` at `base_url`.
+
+    Each clock has its own (default: the machine's), because a pause that was asked for in the
+    time of one means nothing in that of another.
+    """
+    clock = clock or SystemClock()
     with _registry_lock:
-        found = _limiters.get((base_url, model))
+        found = _limiters.get((clock, base_url, model))
         if found is None:
-            found = _limiters[base_url, model] = Limiter(_declared.get(model, Limits()))
+            found = Limiter(_declared.get(model, Limits()))
+            _limiters[clock, base_url, model] = found
         return found
 
 
@@ -197,6 +203,6 @@ def declare(model: str, limits: Limits) -> None:
     """Limit `model` at every endpoint, now and later (`runtime.model_limits` of a launch)."""
     with _registry_lock:
         _declared[model] = limits
-        known = [found for (_, name), found in _limiters.items() if name == model]
+        known = [found for (_, _, name), found in _limiters.items() if name == model]
     for found in known:
         found.configure(limits)

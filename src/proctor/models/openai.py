@@ -117,11 +117,11 @@ class OpenAIModel(Model):
         )
         self._client = HttpClient(self._endpoint, bounds, tls)
         self._target = self._endpoint.target("/chat/completions")
-        shared = limiter(str(self._endpoint), name)
+        self._clock: Clock = clock or SystemClock()
+        shared = limiter(str(self._endpoint), name, self._clock)
         if given.limits is not None:
             shared.configure(Limits(**given.limits.model_dump()))
         policy = CallPolicy(given.max_retries, given.max_retry_after_s)
-        self._clock = clock or SystemClock()
         self._caller = Caller(shared, policy, self._clock, rng)
 
     def requirements(self) -> list[str]:

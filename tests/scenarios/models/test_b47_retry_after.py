@@ -75,6 +75,21 @@ def test_the_wait_is_what_was_asked_for_or_the_back_off(
     run(main())
 
 
+def test_a_pause_on_another_clock_does_not_count() -> None:
+    """A port is soon given out again: the model there must not wait by a clock that is gone."""
+
+    async def main() -> None:
+        clock, earlier = FakeClock(jump_at=1), FakeClock()
+        async with server(clock, "{status: 429, retry_after_date_s: 4}") as endpoint:
+            limiter(endpoint.base_url, "m", earlier).pause(earlier, 5)
+            asked = model(endpoint.base_url, clock)
+            assert (await ask(asked)).text == "yes"
+            await asked.close()
+            assert clock.slept == [4.0]
+
+    run(main())
+
+
 @pytest.mark.parametrize("wait", ['retry_after: "86400"', "retry_after_date_s: 86400"])
 def test_above_the_cap_the_call_ends_at_once(wait: str) -> None:
     async def main() -> None:
@@ -107,7 +122,7 @@ def test_eight_attempts_share_the_pause() -> None:
         async with server(clock, '{status: 429, retry_after: "3"}') as endpoint:
             asked = model(endpoint.base_url, clock)
             tasks = [asyncio.ensure_future(ask(asked, n)) for n in range(8)]
-            await paused(limiter(endpoint.base_url, "m"), 8)
+            await paused(limiter(endpoint.base_url, "m", clock), 8)
             assert endpoint.requests == 8
             clock.advance(2.99)
             await settle()
@@ -136,9 +151,9 @@ def test_one_refusal_pauses_the_others_of_that_model_and_nobody_else() -> None:
             twin = model(endpoint.base_url, clock)  # another object, the same model
             other = model(endpoint.base_url, clock, "other")
             first = asyncio.ensure_future(ask(asked, 0))
-            await paused(limiter(endpoint.base_url, "m"), 1)
+            await paused(limiter(endpoint.base_url, "m", clock), 1)
             tasks = [asyncio.ensure_future(ask(m, n)) for n, m in enumerate([asked, twin] * 4, 1)]
-            await paused(limiter(endpoint.base_url, "m"), 9)
+            await paused(limiter(endpoint.base_url, "m", clock), 9)
             assert endpoint.requests == 1
             assert (await ask(other)).text == "yes"  # not held up
             clock.advance(3)
@@ -155,7 +170,7 @@ def test_a_sleeping_call_is_cancelled_at_once_and_holds_no_permit() -> None:
         clock = FakeClock()
         async with server(clock, '{status: 429, retry_after: "3"}') as endpoint:
             asked = model(endpoint.base_url, clock, limits=ModelLimits(concurrency=2))
-            shared = limiter(endpoint.base_url, "m")
+            shared = limiter(endpoint.base_url, "m", clock)
             tasks = [asyncio.ensure_future(ask(asked, n)) for n in range(8)]
             await paused(shared, 8)
             for task in tasks:

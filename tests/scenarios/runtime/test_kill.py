@@ -67,7 +67,7 @@ def test_kill_at_a_random_moment(tmp_path, whole_run_s, workload, moment):
 
 def _kill_in_the_middle(scene: Scene, process, dice: random.Random, announced: int = 0) -> None:
     """After a random number of announcements more, and a random little while."""
-    wanted = dice.randrange(announced + 1, len(scene.grid))
+    wanted = dice.randrange(announced + 1, max(len(scene.grid), announced + 2))
     delay_s = dice.uniform(0, 0.03)
     reached: list[float] = []
 

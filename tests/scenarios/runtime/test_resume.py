@@ -304,6 +304,29 @@ def test_what_is_graded_again_is_what_the_agent_left(tmp_path):
         resume(outcome.run_dir)
 
 
+@pytest.mark.parametrize("trick", ["pipe", "link", "outside"])
+def test_an_artifact_that_is_no_file_of_the_attempt_is_not_opened(tmp_path, trick):
+    """A directory from elsewhere may hold a pipe, which would block the reader for ever."""
+
+    class Keeps(Agent):
+        async def act(self, session, task, context):
+            context.artifact_path("kept.txt").write_text("evidence")
+            return "a"
+
+    outcome = run(tmp_path, Answers, Keeps)
+    kept = next(outcome.run_dir.glob("details/*/*/attempt-1/artifacts/kept.txt"))
+    kept.unlink()
+    if trick == "pipe":
+        os.mkfifo(kept)
+    elif trick == "link":
+        kept.symlink_to("/dev/zero")
+    else:
+        record = kept.parents[1] / "result.json"
+        record.write_text(record.read_text().replace("kept.txt", "../../../../../../x"))
+    with pytest.raises(RunDirectoryError, match="artifact missing"):
+        resume(outcome.run_dir)
+
+
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"status": "running"}', b"\xff"])
 def test_a_damaged_run_info_is_refused(tmp_path, text):
     outcome = run(tmp_path, Answers)

@@ -1,6 +1,7 @@
 """Retries: what is repeated, which errors are, what is kept of the dropped, who waits meanwhile."""
 
 import asyncio
+import json
 import re
 
 import pytest
@@ -260,6 +261,14 @@ def test_what_is_kept_of_a_dropped_try(tmp_path):
     assert [path.read_text() for path in kept] == ["try 1"]
     retried = [e for e in outcome.events if e["event"] == "attempt.retry"]
     assert [(e["task_id"], e["attempt"], e["message"]) for e in retried] == [("t1", 1, "gave up")]
+
+
+def test_a_dropped_try_leaves_no_issue_in_what_is_counted(tmp_path):
+    *parts, _ = failing("run", 1)
+    outcome = run(tmp_path, *parts, max_retries=1, retry_backoff_s=0)
+    assert outcome.record()["issues"] == []
+    assert outcome.report.issue_codes == {}
+    assert json.loads((outcome.run_dir / "summary.json").read_text("utf-8"))["issues"] == {}
 
 
 def test_when_retries_run_out_the_record_keeps_the_last_failure(tmp_path):

@@ -74,23 +74,39 @@ class RawPeer:
 
     def __init__(self, peer: Peer, bounds: Bounds = DEFAULT) -> None:
         self.peer, self.bounds = peer, bounds
+        self.serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+
+    async def listen(self, tls: ssl.SSLContext | None = None) -> int:
+        self.server = await asyncio.start_server(self.accept, "127.0.0.1", 0, ssl=tls)
+        port: int = self.server.sockets[0].getsockname()[1]
+        return port
 
     async def __aenter__(self) -> tuple[HttpClient, Endpoint]:
-        self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
-        port = self.server.sockets[0].getsockname()[1]
-        endpoint = Endpoint.parse(f"http://127.0.0.1:{port}")
+        endpoint = Endpoint.parse(f"http://127.0.0.1:{await self.listen()}")
         self.client = HttpClient(endpoint, self.bounds)
         return self.client, endpoint
 
     async def __aexit__(self, *exc: object) -> None:
         await self.client.close()
         self.server.close()
+        for task, writer in self.serving.items():
+            task.cancel()
+            writer.transport.abort()
+        for ended in await asyncio.gather(*self.serving, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
+        await asyncio.sleep(0)  # lets the transports close
+
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.serving[asyncio.ensure_future(self.serve(reader, writer))] = writer
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await self.peer(reader, writer)
         except (ConnectionError, EOFError):
-            writer.close()  # the client hung up; early 3.11 releases do not close for us
+            pass  # the client hung up
+        finally:
+            writer.close()
 
 
 def answering(data: bytes, *, close: bool = True) -> Peer:
@@ -431,9 +447,7 @@ class TlsPeer(RawPeer):
     async def __aenter__(self) -> tuple[HttpClient, Endpoint]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(TLS / "localhost.pem", TLS / "localhost.key")
-        self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0, ssl=context)
-        port = self.server.sockets[0].getsockname()[1]
-        endpoint = Endpoint.parse(f"https://127.0.0.1:{port}")
+        endpoint = Endpoint.parse(f"https://127.0.0.1:{await self.listen(context)}")
         self.client = HttpClient(endpoint, self.bounds, tls_context())
         return self.client, endpoint
 

@@ -249,6 +249,8 @@ def test_the_limiter_of_a_model_is_one_per_endpoint_and_can_be_declared() -> Non
     assert first is not limiter("http://b.invalid/v1", "declared-model")
     assert first is not limiter("http://a.invalid/v1", "other")
     clock = FakeClock()
+    assert first is limiter("http://a.invalid/v1", "declared-model", SystemClock())
+    assert first is not limiter("http://a.invalid/v1", "declared-model", clock)
 
     async def most() -> list[int]:
         callers = Callers(first, clock)

@@ -25,7 +25,7 @@ from proctor.evals.stopping import Stop, unless_stopped
 from proctor.evals.threads import in_own_thread
 from proctor.kernel.budget import Budget, BudgetLimits, WallBudget
 from proctor.kernel.clock import Clock
-from proctor.kernel.errors import ProctorError, StorageError, Stopped, UsageError
+from proctor.kernel.errors import ProctorError, Stopped, StorageError, UsageError
 from proctor.models.limits import Limits, declare
 
 

@@ -8,7 +8,7 @@ Monthly 107 (2000); L. Devroye, "Non-Uniform Random Variate Generation" (1986), 
 
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from math import lcm, sqrt
+from math import fsum, lcm, sqrt
 from operator import mul
 from random import Random
 from typing import TypeAlias
@@ -87,19 +87,20 @@ def bootstrap(
     Group g stands for `counts[g]` tasks, whose value is `columns[r][g]` for reducer r. Whole tasks
     are resampled, so that the attempts of a task stay together. The ends are the m-th smallest
     and the m-th largest resampled mean, m = draws / 40 rounded down. The result depends on the
-    order of groups: sort them first. Needs draws ≥ 40.
+    order of groups: sort them first. Sums are correctly rounded (`fsum`), so that every version of
+    Python gives the same interval. Needs draws ≥ 40.
     """
     n = sum(counts)
-    shares = [[value / n for value in column] for column in columns]  # so that no sum overflows
+    shares = [[value / (2 * n) for value in column] for column in columns]  # half: no sum overflows
     by_groups = _group_cost(len(counts), n) < n
     means = _by_groups(shares, counts, rng) if by_groups else _by_tasks(shares, counts, rng)
-    drawn = [next(means) for _ in range(draws)]
+    halves = [next(means) for _ in range(draws)]
     tail = draws // 40
     found = []
-    for column, resampled in zip(columns, zip(*drawn, strict=True), strict=True):
+    for column, resampled in zip(columns, zip(*halves, strict=True), strict=True):
         ordered = sorted(resampled)
         low, high = min(column), max(column)  # rounding must not leave the range of the values
-        ends = ordered[tail - 1], ordered[draws - tail]
+        ends = 2 * ordered[tail - 1], 2 * ordered[draws - tail]
         found.append((min(max(ends[0], low), high), min(max(ends[1], low), high)))
     return found
 
@@ -116,7 +117,7 @@ def _by_groups(
             drawn.append(got)
             picks -= got
             tasks -= count
-        yield [sum(map(mul, column, drawn)) for column in shares]
+        yield [fsum(map(mul, column, drawn)) for column in shares]
 
 
 def _by_tasks(
@@ -128,10 +129,10 @@ def _by_tasks(
     only = [shares[0][g] for g in groups]
     while True:
         if len(shares) == 1:
-            yield [sum(rng.choices(only, k=n))]
+            yield [fsum(rng.choices(only, k=n))]
         else:
             picked = rng.choices(groups, k=n)
-            yield [sum(map(column.__getitem__, picked)) for column in shares]
+            yield [fsum(map(column.__getitem__, picked)) for column in shares]
 
 
 def binomial(rng: Random, n: int, top: int, bottom: int) -> int:

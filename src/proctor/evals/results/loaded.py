@@ -3,19 +3,28 @@
 import importlib
 import importlib.util
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from proctor.evals.metrics.report import MetricReport
+from proctor.evals.report import Counts
 from proctor.evals.results.layout import STATES, RunLayout, attempt_dir_name
-from proctor.evals.results.stored import StoredTask, load_run_info, stored_task, stored_tasks
+from proctor.evals.results.stored import (
+    StoredTask,
+    load_run_info,
+    load_summary,
+    stored_task,
+    stored_tasks,
+)
 from proctor.kernel import jsontext
 from proctor.kernel.errors import RunDirectoryError, UsageError
 from proctor.store.exclusive import Owner, live_owner, read_owner
 from proctor.store.files import read_json
+
+T = TypeVar("T")
 
 DEAD = "dead"
 
@@ -69,9 +78,10 @@ class Task:
     def shared(self) -> Mapping[str, Any]:
         """`task.json`: category, ground truth, attempt plan. Empty where a crash has torn it."""
         try:
-            return dict(read_json(os.path.join(self.path, "task.json")))
+            record = read_json(os.path.join(self.path, "task.json"))
         except (FileNotFoundError, jsontext.JsonError):
             return {}
+        return record if isinstance(record, dict) else {}
 
 
 class Run:
@@ -108,16 +118,32 @@ class Run:
 
     @cached_property
     def summary(self) -> Mapping[str, Any] | None:
-        """`summary.json`, None while the run has not ended."""
+        """`summary.json`, None while the run has not ended. Raises RunDirectoryError."""
         try:
-            return dict(read_json(self.layout.summary))
+            return load_summary(self.layout)
         except FileNotFoundError:
             return None
 
     @property
     def metrics(self) -> MetricReport | None:
         """The metric report of the summary, None while the run has not ended."""
-        return None if self.summary is None else MetricReport.from_json(self.summary)
+        summary = self.summary
+        return None if summary is None else self._read(lambda: MetricReport.from_json(summary))
+
+    @property
+    def counts(self) -> Counts | None:
+        """The counts of the summary, None while the run has not ended."""
+        summary = self.summary
+        return None if summary is None else self._read(lambda: Counts(**summary["counts"]))
+
+    def _read(self, read: Callable[[], T]) -> T:
+        try:
+            return read()
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RunDirectoryError(
+                f"{self.layout.summary} is damaged: {type(error).__name__}: {error}",
+                hint="`proctor resume` writes it anew from the records",
+            ) from None
 
     def tasks(self, states: Iterable[str] = STATES) -> Iterator[Task]:
         """Every task that has a directory, of the given states in the given order."""

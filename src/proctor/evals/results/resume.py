@@ -15,6 +15,7 @@ from typing import Any
 from proctor.evals.contracts.task import TaskSpec
 from proctor.evals.metrics.contract import MetricContract, observe
 from proctor.evals.results.layout import RunLayout, attempt_dir_name
+from proctor.evals.results.records import what_was_run
 from proctor.evals.results.stored import StoredTask, stored_tasks
 from proctor.kernel.errors import RunDirectoryError
 from proctor.kernel.issues import Issue, Severity, highest
@@ -80,12 +81,17 @@ def examine(
         if task is not None:
             now, again = rules.digests_of(task), rules.gradable_again(task)
             attempts = {
+<<<<<<< HEAD
                 index: _decide(stored, index, rules, now, again=again)
+=======
+                index: _examined(stored, index, rules.contract, now, again=again)
+>>>>>>> main
                 for index in stored.attempts()
             }
             yield stored.task_id, StoredState(stored.state, attempts, stored.torn)
 
 
+<<<<<<< HEAD
 def _decide(
     stored: StoredTask, index: int, rules: Examination, now: Mapping[str, str], *, again: bool
 ) -> StoredAttempt:
@@ -96,6 +102,23 @@ def _decide(
         kept = _examine_attempt(stored, index, rules.contract, {}, again=again)
         return replace(kept, changed=found.changed)
     return found
+=======
+def _examined(
+    stored: StoredTask,
+    index: int,
+    contract: MetricContract,
+    now: Mapping[str, str],
+    *,
+    again: bool,
+) -> StoredAttempt:
+    try:
+        return _examine_attempt(stored, index, contract, now, again=again)
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        place = os.path.join(stored.path, attempt_dir_name(index), "result.json")
+        raise RunDirectoryError(
+            f"damaged record: {place} (or its run.json): {type(error).__name__}: {error}"
+        ) from error
+>>>>>>> main
 
 
 def _examine_attempt(
@@ -107,6 +130,7 @@ def _examine_attempt(
     again: bool,
 ) -> StoredAttempt:
     record = stored.result(index)
+<<<<<<< HEAD
     if record is None:
         return _examine_run(stored, index, now, again=again)
     found = _examine_record(stored, record, contract, now)
@@ -128,6 +152,26 @@ def _examine_run(
         return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
     _check_artifacts(stored, index, run["result"]["artifacts"])
     return StoredAttempt(index, Decision.EVALUATE, "to be graded", changed=changed)
+=======
+    if record is not None:
+        found = _examine_record(stored, record, contract, now, again=again)
+    elif again:
+        found = StoredAttempt(index, Decision.EVALUATE, "not evaluated yet")
+    else:
+        found = StoredAttempt(index, Decision.RUN, "no record")
+    if found.decision is not Decision.EVALUATE:
+        return found
+    run = stored.run(index)
+    if run is None:
+        reason = found.reason if record is not None else "no record"
+        return replace(found, decision=Decision.RUN, reason=reason)
+    changed = _changed(run["digests"], now)
+    if set(changed) - {"grading"}:
+        return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
+    what_was_run(run)  # it can be read
+    _check_artifacts(stored, index, run["result"]["artifacts"])
+    return found
+>>>>>>> main
 
 
 def _examine_record(
@@ -135,6 +179,11 @@ def _examine_record(
     record: Mapping[str, Any],
     contract: MetricContract,
     now: Mapping[str, str],
+<<<<<<< HEAD
+=======
+    *,
+    again: bool,
+>>>>>>> main
 ) -> StoredAttempt:
     """Whether a record is kept; RUN means that it is not, as far as the record goes."""
     index = int(record["attempt"])
@@ -145,10 +194,17 @@ def _examine_record(
     severity = highest(issues)
     observations = _observations(record, contract)
     valid = contract.primary in observations and severity is not Severity.FATAL
+    otherwise = Decision.EVALUATE if again else Decision.RUN
     if changed:
+<<<<<<< HEAD
         return StoredAttempt(index, Decision.RUN, "grading changed", changed=changed)
     if not valid:
         return StoredAttempt(index, Decision.RUN, "no valid observation")
+=======
+        return StoredAttempt(index, otherwise, "grading changed", changed=changed)
+    if not valid:
+        return StoredAttempt(index, otherwise, "no valid observation")
+>>>>>>> main
     _check_artifacts(stored, index, record["artifacts"])
     return StoredAttempt(
         index,
@@ -185,10 +241,18 @@ def _check_artifacts(
     folder = os.path.join(stored.path, attempt_dir_name(index), "artifacts")
     for artifact in artifacts:
         path = os.path.join(folder, artifact["path"])
+        if not _is_plain_file_in(folder, path):
+            raise RunDirectoryError(f"{path}: artifact missing")
         try:
             with open(path, "rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
-            raise RunDirectoryError(f"{path}: artifact missing: {error.strerror}") from None
+            raise RunDirectoryError(f"{path}: artifact unreadable: {error.strerror}") from None
         if digest != artifact["sha256"]:
             raise RunDirectoryError(f"{path}: the artifact is not the recorded one")
+
+
+def _is_plain_file_in(folder: str, path: str) -> bool:
+    """A directory that comes from elsewhere may name pipes, devices, or files of the host."""
+    inside = os.path.normpath(path).startswith(folder + os.sep)
+    return inside and os.path.isfile(path) and not os.path.islink(path)

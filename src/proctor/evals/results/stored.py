@@ -1,12 +1,21 @@
 """Reading a run directory: which tasks and attempts it holds. Never changes anything."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from proctor.evals.results.layout import STATES, RunLayout
+<<<<<<< HEAD
 from proctor.evals.results.records import ATTEMPT_SCHEMA, RUN_INFO_SCHEMA, RUN_SCHEMA
+=======
+from proctor.evals.results.records import (
+    ATTEMPT_SCHEMA,
+    RUN_INFO_SCHEMA,
+    RUN_SCHEMA,
+    SUMMARY_SCHEMA,
+)
+>>>>>>> main
 from proctor.kernel import jsontext
 from proctor.kernel.errors import RunDirectoryError
 from proctor.kernel.ids import task_dir_name
@@ -114,6 +123,7 @@ def load_run_info(layout: RunLayout) -> Mapping[str, Any]:
         ) from None
     except (OSError, jsontext.JsonError) as error:
         raise RunDirectoryError(f"{layout.root}: run info damaged: {error}") from None
+<<<<<<< HEAD
     if not isinstance(info, dict) or "request" not in info:
         raise RunDirectoryError(f"{layout.run_info}: not a run info file")
     if info.get("schema_version") != RUN_INFO_SCHEMA:
@@ -122,3 +132,33 @@ def load_run_info(layout: RunLayout) -> Mapping[str, Any]:
             hint="it may come from a newer proctor",
         )
     return info
+=======
+    _check_document(layout.run_info, info, RUN_INFO_SCHEMA, ("request", "components"))
+    return dict(info)
+
+
+def load_summary(layout: RunLayout) -> dict[str, Any]:
+    """`summary.json`. Raises FileNotFoundError, and RunDirectoryError when it is damaged."""
+    try:
+        summary = read_json(layout.summary)
+    except FileNotFoundError:
+        raise
+    except (OSError, jsontext.JsonError) as error:
+        raise RunDirectoryError(
+            f"summary damaged: {error}", hint="`proctor resume` writes it anew from the records"
+        ) from None
+    _check_document(layout.summary, summary, SUMMARY_SCHEMA, ("counts",))
+    return dict(summary)
+
+
+def _check_document(path: str, document: Any, schema: str, groups: Sequence[str]) -> None:
+    """A document of another version, or without its main parts, is refused."""
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    if version != schema:
+        raise RunDirectoryError(
+            f"{path} is not a {schema} document but {version or 'something else'}",
+            hint="it may come from a newer proctor" if version else "the file is damaged",
+        )
+    if missing := [name for name in groups if not isinstance(document.get(name), dict)]:
+        raise RunDirectoryError(f"{path} is damaged: no {', '.join(missing)} in it")
+>>>>>>> main

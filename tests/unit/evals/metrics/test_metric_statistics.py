@@ -1,5 +1,6 @@
 """Means without rounding error, and intervals against independent figures."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import comb, sqrt
@@ -162,9 +163,32 @@ def test_columns_share_their_resamples(counts: list[int]) -> None:
     assert mirror == (pytest.approx(1 - first[1]), pytest.approx(1 - first[0]))
 
 
-def test_bootstrap_of_the_largest_numbers_stays_finite() -> None:
-    ((low, high),) = bootstrap([[-1.7e308, 1.7e308]], [10, 10], Random(3), 200)
-    assert -1.7e308 <= low < high <= 1.7e308
+THIRDS = [0.0, 1 / 3, 2 / 3, 1.0]
+TENTHS = [i / 10 for i in range(30)]
+SQUARES = [v * v for v in TENTHS]
+
+
+@pytest.mark.parametrize(
+    ("columns", "counts", "expected"),
+    [
+        ([THIRDS], [900, 30, 30, 40], [(0.05533333333333333, 0.08499999999999999)]),
+        ([TENTHS], [1] * 30, [(1.11, 1.78)]),
+        ([TENTHS, SQUARES], [1] * 30, [(1.11, 1.78), (1.8203333333333334, 3.85)]),
+    ],
+    ids=["by groups", "by tasks", "by tasks, two columns"],
+)
+def test_bootstrap_gives_the_same_floats_on_every_python(
+    columns: list[list[float]], counts: list[int], expected: list[tuple[float, float]]
+) -> None:
+    assert bootstrap(columns, counts, Random(5), 400) == expected
+
+
+@pytest.mark.parametrize("largest", [1.7e308, sys.float_info.max])
+@pytest.mark.parametrize("counts", [(10, 10), (3, 6), (400, 600)])
+def test_bootstrap_of_the_largest_numbers_stays_finite(largest: float, counts: list[int]) -> None:
+    ((low, high),) = bootstrap([[-largest, largest]], counts, Random(3), 200)
+    assert -largest <= low < high <= largest
+    assert bootstrap([[largest] * 2], counts, Random(3), 200) == [(largest, largest)]
 
 
 @pytest.mark.parametrize("value", [0.1, 0.7, 1 / 3, 1.0, 4.1])
