@@ -19,12 +19,8 @@ from proctor.evals.progress import RunView
 from proctor.evals.report import Counts, RunReport
 from proctor.evals.request import RunRequest
 from proctor.evals.results.layout import RUNNING
-<<<<<<< HEAD
-from proctor.evals.results.records import prepared_from
-from proctor.evals.results.spending import SpendingFile
-=======
 from proctor.evals.results.records import prepared_from, what_was_run
->>>>>>> main
+from proctor.evals.results.spending import SpendingFile
 from proctor.evals.results.stored import StoredTask
 from proctor.evals.results.writer import RunWriter
 from proctor.evals.tasks import AttemptSummary, TaskState
@@ -132,11 +128,8 @@ class RequestRun:
         if index in task.evaluate_only:
             run = await self.writer.in_thread(self._stored_run, task, index)
             if run is not None:
-<<<<<<< HEAD
                 self.origins[task.spec.id, index] = run
-=======
                 was = what_was_run(run)  # examined before anything ran
->>>>>>> main
                 job.prepared = prepared_from(run, task.spec)
                 job.result, job.result_issues = was.result, was.issues
                 job.phases_s = dict(was.phases_s)

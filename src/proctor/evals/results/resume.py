@@ -81,17 +81,24 @@ def examine(
         if task is not None:
             now, again = rules.digests_of(task), rules.gradable_again(task)
             attempts = {
-<<<<<<< HEAD
-                index: _decide(stored, index, rules, now, again=again)
-=======
-                index: _examined(stored, index, rules.contract, now, again=again)
->>>>>>> main
+                index: _examined(stored, index, rules, now, again=again)
                 for index in stored.attempts()
             }
             yield stored.task_id, StoredState(stored.state, attempts, stored.torn)
 
 
-<<<<<<< HEAD
+def _examined(
+    stored: StoredTask, index: int, rules: Examination, now: Mapping[str, str], *, again: bool
+) -> StoredAttempt:
+    try:
+        return _decide(stored, index, rules, now, again=again)
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        place = os.path.join(stored.path, attempt_dir_name(index), "result.json")
+        raise RunDirectoryError(
+            f"damaged record: {place} (or its run.json): {type(error).__name__}: {error}"
+        ) from error
+
+
 def _decide(
     stored: StoredTask, index: int, rules: Examination, now: Mapping[str, str], *, again: bool
 ) -> StoredAttempt:
@@ -102,23 +109,6 @@ def _decide(
         kept = _examine_attempt(stored, index, rules.contract, {}, again=again)
         return replace(kept, changed=found.changed)
     return found
-=======
-def _examined(
-    stored: StoredTask,
-    index: int,
-    contract: MetricContract,
-    now: Mapping[str, str],
-    *,
-    again: bool,
-) -> StoredAttempt:
-    try:
-        return _examine_attempt(stored, index, contract, now, again=again)
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        place = os.path.join(stored.path, attempt_dir_name(index), "result.json")
-        raise RunDirectoryError(
-            f"damaged record: {place} (or its run.json): {type(error).__name__}: {error}"
-        ) from error
->>>>>>> main
 
 
 def _examine_attempt(
@@ -130,13 +120,14 @@ def _examine_attempt(
     again: bool,
 ) -> StoredAttempt:
     record = stored.result(index)
-<<<<<<< HEAD
     if record is None:
         return _examine_run(stored, index, now, again=again)
     found = _examine_record(stored, record, contract, now)
-    if found.decision is Decision.KEEP or set(found.changed) - {"grading"}:
+    if found.decision is Decision.KEEP or set(found.changed) - {"grading"} or not again:
         return found
-    run = _examine_run(stored, index, {}, again=again)
+    run = _examine_run(stored, index, now, again=again)
+    if set(run.changed) - {"grading"}:
+        return run
     return replace(found, decision=run.decision)
 
 
@@ -150,28 +141,10 @@ def _examine_run(
     changed = _changed(run, now)
     if set(changed) - {"grading"}:
         return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
-    _check_artifacts(stored, index, run["result"]["artifacts"])
-    return StoredAttempt(index, Decision.EVALUATE, "to be graded", changed=changed)
-=======
-    if record is not None:
-        found = _examine_record(stored, record, contract, now, again=again)
-    elif again:
-        found = StoredAttempt(index, Decision.EVALUATE, "not evaluated yet")
-    else:
-        found = StoredAttempt(index, Decision.RUN, "no record")
-    if found.decision is not Decision.EVALUATE:
-        return found
-    run = stored.run(index)
-    if run is None:
-        reason = found.reason if record is not None else "no record"
-        return replace(found, decision=Decision.RUN, reason=reason)
-    changed = _changed(run["digests"], now)
-    if set(changed) - {"grading"}:
-        return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
+    what_was_run(run)  # it can be read
     what_was_run(run)  # it can be read
     _check_artifacts(stored, index, run["result"]["artifacts"])
-    return found
->>>>>>> main
+    return StoredAttempt(index, Decision.EVALUATE, "to be graded", changed=changed)
 
 
 def _examine_record(
@@ -179,11 +152,6 @@ def _examine_record(
     record: Mapping[str, Any],
     contract: MetricContract,
     now: Mapping[str, str],
-<<<<<<< HEAD
-=======
-    *,
-    again: bool,
->>>>>>> main
 ) -> StoredAttempt:
     """Whether a record is kept; RUN means that it is not, as far as the record goes."""
     index = int(record["attempt"])
@@ -194,17 +162,10 @@ def _examine_record(
     severity = highest(issues)
     observations = _observations(record, contract)
     valid = contract.primary in observations and severity is not Severity.FATAL
-    otherwise = Decision.EVALUATE if again else Decision.RUN
     if changed:
-<<<<<<< HEAD
         return StoredAttempt(index, Decision.RUN, "grading changed", changed=changed)
     if not valid:
         return StoredAttempt(index, Decision.RUN, "no valid observation")
-=======
-        return StoredAttempt(index, otherwise, "grading changed", changed=changed)
-    if not valid:
-        return StoredAttempt(index, otherwise, "no valid observation")
->>>>>>> main
     _check_artifacts(stored, index, record["artifacts"])
     return StoredAttempt(
         index,

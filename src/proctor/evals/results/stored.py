@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from proctor.evals.results.layout import STATES, RunLayout
-<<<<<<< HEAD
-from proctor.evals.results.records import ATTEMPT_SCHEMA, RUN_INFO_SCHEMA, RUN_SCHEMA
-=======
 from proctor.evals.results.records import (
     ATTEMPT_SCHEMA,
     RUN_INFO_SCHEMA,
     RUN_SCHEMA,
     SUMMARY_SCHEMA,
 )
->>>>>>> main
 from proctor.kernel import jsontext
 from proctor.kernel.errors import RunDirectoryError
 from proctor.kernel.ids import task_dir_name
@@ -123,16 +119,6 @@ def load_run_info(layout: RunLayout) -> Mapping[str, Any]:
         ) from None
     except (OSError, jsontext.JsonError) as error:
         raise RunDirectoryError(f"{layout.root}: run info damaged: {error}") from None
-<<<<<<< HEAD
-    if not isinstance(info, dict) or "request" not in info:
-        raise RunDirectoryError(f"{layout.run_info}: not a run info file")
-    if info.get("schema_version") != RUN_INFO_SCHEMA:
-        raise RunDirectoryError(
-            f"{layout.run_info}: not a {RUN_INFO_SCHEMA} document",
-            hint="it may come from a newer proctor",
-        )
-    return info
-=======
     _check_document(layout.run_info, info, RUN_INFO_SCHEMA, ("request", "components"))
     return dict(info)
 
@@ -161,4 +147,3 @@ def _check_document(path: str, document: Any, schema: str, groups: Sequence[str]
         )
     if missing := [name for name in groups if not isinstance(document.get(name), dict)]:
         raise RunDirectoryError(f"{path} is damaged: no {', '.join(missing)} in it")
->>>>>>> main
