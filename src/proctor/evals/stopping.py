@@ -1,6 +1,7 @@
 """Stopping a run: by signal, by deadline, or from Python.
 
-The first SIGINT or SIGTERM asks for an orderly stop; the second exits at once.
+The first SIGINT or SIGTERM asks for an orderly stop; the second exits at once, and takes the
+programs that run in environments of this machine with it.
 """
 
 import asyncio
@@ -10,6 +11,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from proctor.environments.child import kill_all
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -63,6 +66,7 @@ def on_signals(stop: Stop, before_exit: Callable[[], None] | None = None) -> Ite
         if stop.requested:
             if before_exit is not None:
                 before_exit()
+            kill_all()
             os._exit(128 + signum)
         stop.request(signum)
 
