@@ -1,6 +1,7 @@
 """Stopping a run: by signal, by deadline, or from Python.
 
-The first SIGINT or SIGTERM asks for an orderly stop; the second exits at once.
+The first SIGINT or SIGTERM asks for an orderly stop; the second exits at once, and takes the
+programs that run in environments of this machine with it.
 """
 
 import asyncio
@@ -16,6 +17,8 @@ from proctor.evals.threads import TrackedThreads
 from proctor.kernel.errors import Stopped
 
 T = TypeVar("T")
+
+from proctor.environments.child import kill_all
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -85,6 +88,7 @@ def on_signals(stop: Stop, before_exit: Callable[[], None] | None = None) -> Ite
         if stop.requested:
             if before_exit is not None:
                 before_exit()
+            kill_all()
             os._exit(128 + signum)
         stop.request(signum)
 
