@@ -13,12 +13,11 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
+from proctor.environments.child import kill_all
 from proctor.evals.threads import TrackedThreads
 from proctor.kernel.errors import Stopped
 
 T = TypeVar("T")
-
-from proctor.environments.child import kill_all
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
