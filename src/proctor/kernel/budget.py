@@ -72,8 +72,8 @@ class SpendingLog(Protocol):
     def reserved(self, number: int, amount: Amount) -> None:
         """Reservation `number` is about to be used."""
 
-    def settled(self, number: int, amount: Amount) -> None:
-        """Reservation `number` has cost `amount`."""
+    def settled(self, number: int, reserved: Amount, actual: Amount) -> None:
+        """Reservation `number`, of `reserved`, has cost `actual`."""
 
 
 class Reservation:
@@ -138,6 +138,11 @@ class Budget:
         return self._reserved
 
     @property
+    def counts_usd(self) -> bool:
+        """Whether money is limited, here or in a parent."""
+        return any(budget.limits.usd is not None for budget in self._line())
+
+    @property
     def exhausted(self) -> bool:
         """Whether a reservation was refused that will never fit, here or in a parent."""
         return any(budget._closed for budget in self._line())
@@ -175,7 +180,7 @@ class Budget:
     def _settle(self, number: int, reserved: Amount, actual: Amount) -> None:
         with self._lock:
             if self._log is not None:
-                self._log.settled(number, actual)
+                self._log.settled(number, reserved, actual)
             for budget in self._line():
                 budget._reserved -= reserved
                 budget._spent += actual

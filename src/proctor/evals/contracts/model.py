@@ -38,7 +38,7 @@ class AttemptModel:
         self, budget: Budget, messages: Sequence[Message], parameters: dict[str, Any]
     ) -> ModelReply:
         bound = self._model.worst_case(messages, parameters)
-        if bound is None:
+        if bound is None or (budget.counts_usd and bound.cost_usd is None):
             raise BudgetExhausted(
                 f"budget {budget.name!r}: model {self.name!r} cannot bound what a call costs",
                 hint="limit its answers, for example with -p model.max_tokens=1024",
@@ -56,9 +56,17 @@ class AttemptModel:
         except BaseException:
             reservation.settle_unknown()
             raise
-        reservation.settle(_amount(reply.usage))
+        reservation.settle(_cost(reply.usage, bound))
         return reply
 
 
 def _amount(usage: Usage) -> Amount:
     return Amount(usage.cost_usd or ZERO, usage.input_tokens + usage.output_tokens)
+
+
+def _cost(usage: Usage, bound: Usage) -> Amount:
+    """What a call cost; what the endpoint does not say counts as much as it can have been."""
+    amount = _amount(usage)
+    if not amount.tokens and not amount.usd:
+        return _amount(bound)
+    return amount if usage.cost_usd is not None else Amount(bound.cost_usd or ZERO, amount.tokens)

@@ -67,8 +67,8 @@ async def run_single(
             return open_existing(pre, run_dir, context.clock)
         return open_new(pre, results, space, runtime.run_id, context.clock)
 
-    others = siblings(run_dir) if run_dir is not None else []
-    surroundings = _surroundings(runtime, others, context.clock)
+    spenders = [run_dir, *siblings(run_dir)] if run_dir is not None else []
+    surroundings = _surroundings(runtime, spenders, context.clock)
     preparing = Preparing(
         Taking(open_directory, earlier),
         surroundings,

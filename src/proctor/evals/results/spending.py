@@ -7,7 +7,7 @@ import os
 from decimal import Decimal
 from typing import Any
 
-from proctor.kernel.budget import Amount
+from proctor.kernel.budget import ZERO, Amount
 from proctor.store.files import AppendFile, read_json_lines
 
 
@@ -27,9 +27,11 @@ class SpendingFile:
         """Record a reservation before the call is made. Raises StorageError."""
         self._append({"reserved": number, **_json(amount)})
 
-    def settled(self, number: int, amount: Amount) -> None:
-        """Record what a reservation cost. Raises StorageError."""
-        self._append({"settled": number, **_json(amount)})
+    def settled(self, number: int, reserved: Amount, actual: Amount) -> None:
+        """Record what a reservation cost, and by how much it was exceeded. Raises StorageError."""
+        over = Amount(max(actual.usd - reserved.usd, ZERO), max(actual.tokens - reserved.tokens, 0))
+        line = {"settled": number, **_json(actual)}
+        self._append({**line, "over": _json(over)} if over != Amount() else line)
 
     def _append(self, line: dict[str, Any]) -> None:
         if self._file is None:  # made on use; the budget's lock lets one in at a time
