@@ -171,7 +171,7 @@ def _remove(pre: Preflight, root: str) -> None:
 
 
 def _redacted_paths(value: object, path: str) -> list[str]:
-    if value == REDACTED:
+    if isinstance(value, str) and REDACTED in value:
         return [path]
     if isinstance(value, dict):
         return [p for k, v in value.items() for p in _redacted_paths(v, f"{path}.{k}".lstrip("."))]

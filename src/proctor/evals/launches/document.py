@@ -16,6 +16,7 @@ from proctor.evals.launches.spec import Launch
 from proctor.evals.opening import claim_directory, refuse_redacted
 from proctor.evals.options import validate
 from proctor.evals.report import RunReport, joint_status
+from proctor.evals.results.reserve import LAUNCHES
 from proctor.kernel import jsontext
 from proctor.kernel.clock import Clock, iso
 from proctor.kernel.errors import RunDirectoryError, StorageError, UsageError
@@ -31,7 +32,7 @@ OWNERS = ".owners"
 def launch_dir(results_dir: str, launch_name: str) -> str:
     """`<results>/launch/<launch-name>`."""
     root = os.path.abspath(os.path.expanduser(results_dir))
-    return os.path.join(root, "launch", readable(launch_name))
+    return os.path.join(root, LAUNCHES, readable(launch_name))
 
 
 class LaunchDocument:

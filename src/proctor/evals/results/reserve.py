@@ -6,10 +6,16 @@ from datetime import datetime
 from proctor.kernel.errors import RunDirectoryError, UsageError
 from proctor.kernel.ids import readable, run_id_from_time
 
+LAUNCHES = "launch"
+"""The folder of all launches below the results directory."""
+
 
 def namespace(benchmark_id: str, harness_id: str, model_name: str) -> str:
-    """`<benchmark>/<harness>/<model>` as portable directory names."""
-    return os.path.join(readable(benchmark_id), readable(harness_id), readable(model_name))
+    """`<benchmark>/<harness>/<model>` as portable directory names; never below `launch`, where
+    launches are kept."""
+    top = readable(benchmark_id)
+    top = f"_{top}" if top.casefold() == LAUNCHES else top
+    return os.path.join(top, readable(harness_id), readable(model_name))
 
 
 def reserve(results_dir: str, space: str, run_id: str | None, now: datetime) -> str:
