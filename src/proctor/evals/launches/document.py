@@ -19,7 +19,7 @@ from proctor.evals.report import RunReport, joint_status
 from proctor.evals.results.reserve import LAUNCHES
 from proctor.kernel import jsontext
 from proctor.kernel.clock import Clock, iso
-from proctor.kernel.errors import RunDirectoryError, StorageError, UsageError
+from proctor.kernel.errors import RunDirectoryError, RunIsLive, StorageError, UsageError
 from proctor.kernel.ids import readable, run_id_from_time
 from proctor.kernel.redact import Redactor, secret_settings, secret_values
 from proctor.store.exclusive import Claim
@@ -65,20 +65,52 @@ class LaunchDocument:
         folder = launch_dir(launch.runtime.results_dir, launch.name)
         try:
             os.makedirs(folder, exist_ok=True)
-            path = _reserved(folder, launch, clock.now())
+            return cls._reserved(folder, launch, clock)
+        except StorageError as error:
+            raise _unwritable(error.message, folder) from error
         except OSError as error:
             raise _unwritable(error.strerror or str(error), error.filename) from error
-        document = cls(path, launch, clock.now(), clock)
+
+    @classmethod
+    def _reserved(cls, folder: str, launch: Launch, clock: Clock) -> "LaunchDocument":
+        now = clock.now()
+        explicit = launch.runtime.run_id
+        base, number = explicit or run_id_from_time(now), 1
+        while True:
+            run_id = base if number == 1 else f"{base}-{number}"
+            document = cls(os.path.join(folder, f"{run_id}.json"), launch, now, clock)
+            found = document._used() or document._taken()
+            if found is None:
+                return document
+            if explicit is not None:
+                raise RunDirectoryError(
+                    f"launch {launch.name!r} has a run {explicit!r} already: {found}",
+                    hint=f"`proctor resume {document.path}` continues it; another run_id starts "
+                    "a new one",
+                )
+            number += 1
+
+    def _taken(self) -> str | None:
+        """Take this run id; where that is not possible any more, what is there now."""
         try:
-            document.hold()
-            document._write("running", {})
-        except StorageError as error:
-            document.release()
-            shutil.rmtree(document._owner, ignore_errors=True)
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-            raise _unwritable(error.message, folder) from error
-        return document
+            self.hold()
+        except RunIsLive:
+            return self.path
+        if (found := self._used()) is None:
+            try:
+                self._write("running", {})
+            except StorageError:
+                self.release()
+                shutil.rmtree(self._owner, ignore_errors=True)
+                raise
+        else:
+            self.release()
+        return found
+
+    def _used(self) -> str | None:
+        """What there is of this run id; a document that a kill left empty is nothing."""
+        places = [self.path, *(self.run_dir(str(r.name)) for r in self.launch.requests)]
+        return next((p for p in places if os.path.exists(p) and os.path.getsize(p)), None)
 
     @classmethod
     def read(cls, path: str, clock: Clock) -> "LaunchDocument":
@@ -160,28 +192,6 @@ def read_document(path: str) -> Mapping[str, Any]:
             f"{path}: not a {SCHEMA} document", hint="it may come from a newer proctor"
         )
     return data
-
-
-def _reserved(folder: str, launch: Launch, now: datetime) -> str:
-    explicit = launch.runtime.run_id
-    base = explicit or run_id_from_time(now)
-    number = 1
-    while True:
-        run_id = base if number == 1 else f"{base}-{number}"
-        path = os.path.join(folder, f"{run_id}.json")
-        taken = [path, *(os.path.join(folder, readable(str(r.name)), run_id)
-                         for r in launch.requests)]  # fmt: skip
-        found = next((place for place in taken if os.path.exists(place)), None)
-        if found is None:
-            with contextlib.suppress(FileExistsError):
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-                return path
-        if explicit is not None:
-            raise RunDirectoryError(
-                f"launch {launch.name!r} has a run {explicit!r} already: {found or path}",
-                hint=f"`proctor resume {path}` continues it; another run_id starts a new one",
-            )
-        number += 1
 
 
 def _unwritable(reason: str, place: str | None) -> UsageError:
