@@ -100,7 +100,9 @@ def test_progress_none_says_nothing_on_stderr(rows, tmp_path):
 
 def test_a_pipe_gets_plain_lines(rows, tmp_path):
     done = proctor(*table(rows, "--harness", "nop"), cwd=tmp_path)
-    assert done.err.count("\n") == 1
+    first, caution = done.err.splitlines()
+    assert "3 tasks × 1 attempt" in first
+    assert "no isolation" in caution
     assert "\x1b" not in done.out + done.err
 
 

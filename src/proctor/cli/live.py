@@ -55,12 +55,13 @@ def restore_terminal() -> None:
 
 def _plain(progress: Progress, stop: Stop) -> None:
     lines: list[PlainLines] = []
+    said: set[str] = set()
     progress.changed.wait()
     while True:
         now = time.monotonic()
         for view in progress.views[len(lines) :]:
             lines.append(PlainLines(view, now, named=len(progress.planned) > 1))
-            for line in lines[-1].first():
+            for line in lines[-1].first(said):
                 say(line, error=True)
         for position, shown in enumerate(lines):
             for line in shown.due(now, stopping=stop.requested and position == 0):
@@ -80,12 +81,15 @@ class PlainLines:
         self._told_stop = False
         self._issues: list[str] = []
 
-    def first(self) -> list[str]:
-        """What runs and where its evidence is, then what is to be said before anything runs."""
+    def first(self, said: set[str]) -> list[str]:
+        """What runs and where its evidence is, then what is to be said before anything runs and
+        is not in `said` yet."""
         view = self._view
+        notes = [note for note in view.notes if note not in said]
+        said.update(notes)
         attempts = f"{counted(view.tasks, 'task')} × {counted(view.k, 'attempt')}"
         first = f"{one_line(view.name)}: {attempts}, {relative(view.run_dir)}"
-        return [first, *(f"  {one_line(note)}" for note in view.notes)]
+        return [first, *(f"  {one_line(note)}" for note in notes)]
 
     def due(self, now: float, *, stopping: bool) -> list[str]:
         """The lines for this moment; mostly none."""

@@ -40,7 +40,7 @@ def test_lines_come_every_five_seconds_at_first_and_rarely_later(view):
 
 
 def test_a_run_is_introduced_once(view):
-    assert PlainLines(view, 0.0).first() == [
+    assert PlainLines(view, 0.0).first(set()) == [
         "bench · agent · none: 10 tasks × 3 attempts, /r"
     ]  # fmt: skip
 
