@@ -5,6 +5,7 @@ programs that run in environments of this machine with it.
 """
 
 import asyncio
+import itertools
 import os
 import signal
 import threading
@@ -83,8 +84,10 @@ def on_signals(stop: Stop, before_exit: Callable[[], None] | None = None) -> Ite
         yield
         return
 
+    seen = itertools.count()  # its next() cannot be cut in two by another signal's handler
+
     def handle(signum: int, frame: FrameType | None) -> None:
-        if stop.requested:
+        if next(seen) or stop.requested:
             if before_exit is not None:
                 before_exit()
             kill_all()
