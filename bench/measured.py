@@ -64,6 +64,9 @@ ROOM_FILES = 500_000
 def _remove_kept() -> None:
     while _kept:
         shutil.rmtree(_kept.pop(), ignore_errors=True)
+    for folder in cache_dir().glob("scratch-*-*"):  # of a process that was killed
+        if not Path("/proc", folder.name.split("-")[1]).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,16 @@
 """What a task costs when there is nothing to do: CPU, memory, disk, syncs, event-loop lag.
 
-    python -m bench.noop [--quick] [--repeats 3] [--tasks 200 1000 …] [--concurrency 1 16 …]
+    python -m bench.noop [--quick] [--repeats 2] [--tasks 200 1000 …] [--concurrency 1 16 …]
                          [--modes reuse none] [--no-loop] [--json FILE]
 
 Each case is a run in a process of its own: constant tasks, harness `nop`, environment `local`. Mode
 `none` runs at one concurrency only, and cases of more than 10,000 tasks once. The event loop is
-watched in a run of its own, once a case. Repeats are interleaved, so that a busy moment of the
-machine meets all cases alike, and every repeat also makes the bare system calls of records as a
-floor to compare with. Printed are medians (smallest–largest). What the runs leave is removed at the
-end: up to 6 GB for the whole matrix. Needs Linux.
+watched in a run of its own, once a case (above 10,000 tasks at the highest concurrency only).
+Repeats are interleaved, so that a busy moment of the machine meets all cases alike, and every
+repeat also makes the bare system calls of records as a floor to compare with. Printed are medians
+(smallest–largest). What the runs leave is removed at the end: 4 GB for the whole matrix.
+
+Needs Linux. PROCTOR_BENCH_CACHE chooses the disk; on one in memory what is left is our own CPU.
 """
 
 import argparse
@@ -109,6 +111,7 @@ def say(text: str) -> None:
 def measure(cases: Sequence[Case], repeats: int, loop: bool) -> Figures:
     """Run everything, repeat by repeat."""
     figures = Figures()
+    most = max(case.concurrency for case in cases)
     for mode in dict.fromkeys(case.mode for case in cases):
         figures.syncs[mode], figures.counted_by = count_syncs(mode)
     for number in range(1, repeats + 1):
@@ -119,7 +122,7 @@ def measure(cases: Sequence[Case], repeats: int, loop: bool) -> Figures:
             started = time.perf_counter()
             sample, _ = once(case)
             figures.samples[case].append(sample)
-            if loop and number == 1:
+            if loop and number == 1 and (case.tasks <= MANY_TASKS or case.concurrency == most):
                 watched, _ = once(case, "--loop")
                 figures.loops[case].append(watched.ended.own)
             took = time.perf_counter() - started
@@ -153,7 +156,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--no-loop", action="store_true", help="do not watch the event loop")
     parser.add_argument("--json", type=Path, help="also write every figure here")
     args = parser.parse_args()
-    args.repeats = args.repeats or (1 if args.quick else 3)
+    args.repeats = args.repeats or (1 if args.quick else 2)
     args.tasks = args.tasks or ((200, 2_000) if args.quick else TASKS)
     args.concurrency = args.concurrency or ((16,) if args.quick else CONCURRENCY)
     args.modes = args.modes or MODES

@@ -37,16 +37,29 @@ def _once(argv: list[str]) -> float:
     return used.ru_utime + used.ru_stime
 
 
+def _run_command(tasks: int, stamp: Path) -> list[str]:
+    argv = [sys.executable, "-m", "proctor", "run", "--progress", "none", "--json"]
+    argv += ["--benchmark", "bench.noop_work:Constant", "-p", f"benchmark.tasks={tasks}"]
+    return [*argv, "--harness", "bench.first_task:Stamp", "-p", f"harness.path={stamp}"]
+
+
 def first_task_s() -> float:
     """Seconds from launch to the start of the first task, of a run of 200 tasks."""
     with scratch() as folder:
         stamp = folder / "started"
-        argv = [sys.executable, "-m", "proctor", "run", "--progress", "none", "--json"]
-        argv += ["--benchmark", "bench.noop_work:Constant", "-p", f"benchmark.tasks={TASKS}"]
-        argv += ["--harness", "bench.first_task:Stamp", "-p", f"harness.path={stamp}"]
+        argv = _run_command(TASKS, stamp)
         launched = time.monotonic()
         run(argv, folder)
         return float(stamp.read_text("ascii")) - launched
+
+
+def one_task_cpu_s(repeats: int) -> float:
+    """Median CPU seconds of a whole run of one task: what of the start is not waiting."""
+    used = []
+    for _ in range(repeats + 1):
+        with scratch() as folder:
+            used.append(run(_run_command(1, folder / "started"), folder).cpu_s)
+    return statistics.median(used[1:])
 
 
 def bare_wall_s() -> float:
@@ -75,6 +88,7 @@ def figures(repeats: int) -> list[Limit]:
         ),
         Limit("CPU of `proctor --help`", cpu_s([*proctor, "--help"], repeats), 0.2, "s"),
         Limit("CPU of `proctor version`", cpu_s([*proctor, "version"], repeats), None, "s"),
+        Limit("CPU of a run of one task", one_task_cpu_s(repeats), None, "s"),
         Limit("launch to a bare interpreter's first line", bare.median, None, "s"),
         Limit("launch to the first task, median", first.median, 0.6, "s"),
         Limit("launch to the first task, fastest", first.low, None, "s"),

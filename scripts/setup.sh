@@ -7,6 +7,7 @@
 # PROCTOR_VENV where the environment is (default: .venv in the checkout)
 
 set -eu
+unset PYTHONDONTWRITEBYTECODE  # the tests start proctor very often: compile it once
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 venv=${PROCTOR_VENV:-$root/.venv}
 bin=$venv/bin

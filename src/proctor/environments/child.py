@@ -59,6 +59,7 @@ class Child:
         self._lingering = False
         self._group_left = False
         self._readers = dict(zip(outputs, self._captures, strict=True))
+        _running.add(self)
 
     async def wait(self, timeout_s: float | None) -> None:
         """Until the program has ended and its group is gone; kills when the time is up."""
@@ -265,6 +266,7 @@ class Child:
 
     def _release(self) -> None:
         """Close every descriptor and stop the clock. Idempotent."""
+        _running.discard(self)
         if self._timer is not None:
             self._timer.cancel()
         self._close_stdin()
@@ -274,6 +276,16 @@ class Child:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = None
+
+
+_running: set[Child] = set()
+
+
+def kill_all() -> None:
+    """Kill every program that runs now, without waiting: for a driver that exits at once. May be
+    called from a signal handler."""
+    for child in list(_running):
+        child.kill()
 
 
 def _spawn(start: Start) -> "tuple[subprocess.Popen[bytes], int, int, int | None]":

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,6 +65,7 @@ class RequestRun:
         self.started = self.clock.monotonic()
         self.writer.log("run.started", tasks=len(self.tasks), kept_attempts=self.kept_attempts)
         self.beat = asyncio.get_running_loop().create_task(self._beat())
+        gc.freeze()  # what was loaded stays: a collection that walks it would hold up the loop
 
     def pending(self) -> list[TaskState]:
         """The tasks that need an attempt, in selected order."""
@@ -282,6 +284,7 @@ class RequestRun:
         """
         if self.beat is not None:
             self.beat.cancel()
+            gc.unfreeze()
         try:
             for component in (self.components.benchmark, self.components.model):
                 if component is not None:

@@ -1,6 +1,7 @@
 """Stopping a run: by signal, by deadline, or from Python.
 
-The first SIGINT or SIGTERM asks for an orderly stop; the second exits at once.
+The first SIGINT or SIGTERM asks for an orderly stop; the second exits at once, and takes the
+programs that run in environments of this machine with it.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
+from proctor.environments.child import kill_all
 from proctor.evals.threads import TrackedThreads
 from proctor.kernel.errors import Stopped
 
@@ -85,6 +87,7 @@ def on_signals(stop: Stop, before_exit: Callable[[], None] | None = None) -> Ite
         if stop.requested:
             if before_exit is not None:
                 before_exit()
+            kill_all()
             os._exit(128 + signum)
         stop.request(signum)
 

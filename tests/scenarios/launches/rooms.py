@@ -133,7 +133,9 @@ class WorkerSession(HarnessSession):
                 block("run", key[0])
             trap = "trap '' TERM; " if options.deaf else ""
             pipe = os.environ["ROOMS_EVENTS"]
-            await self._session.exec(f"{trap}echo run {key[0]} >{pipe}; sleep 1000; sleep 1000")
+            # The agent ends with its driver, so that a killed one leaves nothing for ever.
+            stay = "while kill -0 $PPID 2>/dev/null; do sleep 0.2; done"
+            await self._session.exec(f"{trap}echo run {key[0]} >{pipe}; {stay}")
         tell(f"run {key[0]} {key[1]} {tries}")
         if options.fail_first and tries == 1:
             raise AgentFault(f"the first try of {key[0]} attempt {key[1]} fails")

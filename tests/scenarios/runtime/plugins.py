@@ -61,6 +61,12 @@ class Answers(Benchmark):
         return Evaluation(metrics={"right": result.final_answer == prepared.task.target})
 
 
+class Ten(Answers):
+    """Ten tasks t1 to t10, all with the target `a`."""
+
+    given: ClassVar[list[TaskSpec]] = tasks(*["a"] * 10)
+
+
 class Agent(Harness):
     """Answers the target. Override `act` and `leave`."""
 

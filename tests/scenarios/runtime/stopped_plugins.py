@@ -114,6 +114,8 @@ class AgentSession(HarnessSession):
         self.options, self.session, self.task = options, session, task
 
     async def run(self) -> RunResult:
+        if self.options.stay == "both" and stays():
+            await self._both()
         if self.task.id == "t2" and self.options.stay == "run":
             if self.options.plain:
                 block()  # holds the whole event loop
@@ -125,3 +127,12 @@ class AgentSession(HarnessSession):
         if stays():
             reached = f"{os.getcwd()}/{REACHED}"
             await self.session.exec(f"sleep 3600 & touch '{reached}'; sleep 3600")
+
+    async def _both(self) -> None:
+        """One task has a process running when the other one blocks the loop."""
+        runs = Path("agent-runs")
+        if self.task.id == "t1":
+            await self.session.exec(f"touch '{os.getcwd()}/{runs}'; sleep 3600 & sleep 3600")
+        while not stays(runs):  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.01)
+        block()

@@ -36,7 +36,11 @@ class Stage:
             "benchmark": {"id": f"{PLUGINS}:Questions", **options},
             "harness": {"id": f"{PLUGINS}:Agent", **options},
             "environment": {"id": f"{PLUGINS}:Place"},
-            "runtime": {"task_concurrency": 1, "run_id": "r", "cleanup_grace_s": 2},
+            "runtime": {
+                "task_concurrency": 2 if stay == "both" else 1,
+                "run_id": "r",
+                "cleanup_grace_s": 2,
+            },
         }
         (place / "request.yaml").write_text(yaml.safe_dump(wanted), "utf-8")
 
@@ -60,10 +64,18 @@ class Stage:
     def run_dir(self) -> Path:
         return next(self.place.glob("results/*/*/*/r"))
 
+    def processes(self) -> list[str]:
+        return [who for who in map(_who, Path("/proc").glob("[0-9]*")) if str(self.place) in who]
+
     def left_behind(self) -> list[str]:
         """Processes of this stage, and what is in its temporary folder."""
-        ours = [who for who in map(_who, Path("/proc").glob("[0-9]*")) if str(self.place) in who]
-        return ours + os.listdir(self.place / "tmp")
+        return self.processes() + os.listdir(self.place / "tmp")
+
+    def sweep(self) -> None:
+        """Kill what a killed driver left: on `local` nothing else does."""
+        for who in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(who.split()[0]), signal.SIGKILL)
 
     def resume(self) -> dict[str, Any]:
         """Resume in a world that has become quick."""
@@ -73,6 +85,20 @@ class Stage:
         assert process.returncode == 0, err
         document: dict[str, Any] = json.loads(out)
         return document["runs"][0]
+
+
+@pytest.fixture
+def staged(tmp_path):
+    """Makes the test's stage, and sweeps it at the end."""
+    made = []
+
+    def make(stay: str, *, plain: bool = False) -> Stage:
+        made.append(Stage(tmp_path, stay, plain=plain))
+        return made[-1]
+
+    yield make
+    for stage in made:
+        stage.sweep()
 
 
 PHASES = [
@@ -86,8 +112,8 @@ PHASES = [
 
 @pytest.mark.parametrize("signum", SIGNALS, ids=lambda s: s.name)
 @pytest.mark.parametrize(("phase", "plain"), PHASES)
-def test_a_signal_stops_in_order(tmp_path, phase, plain, signum):
-    stage = Stage(tmp_path, phase, plain=plain)
+def test_a_signal_stops_in_order(staged, phase, plain, signum):
+    stage = staged(phase, plain=plain)
     process = stage.in_its_phase()
     process.send_signal(signum)
     out, err = process.communicate(timeout=LIMIT_S)
@@ -109,9 +135,9 @@ def test_a_signal_stops_in_order(tmp_path, phase, plain, signum):
 
 
 @pytest.mark.parametrize("signum", SIGNALS, ids=lambda s: s.name)
-def test_a_signal_during_the_preparation_leaves_nothing(tmp_path, signum):
+def test_a_signal_during_the_preparation_leaves_nothing(tmp_path, staged, signum):
     """Loading takes an hour in code that blocks its thread; the signal does not wait for it."""
-    stage = Stage(tmp_path, "prepare")
+    stage = staged("prepare")
     process = stage.in_its_phase()
     process.send_signal(signum)
     out, _ = process.communicate(timeout=LIMIT_S)
@@ -124,8 +150,8 @@ def test_a_signal_during_the_preparation_leaves_nothing(tmp_path, signum):
 
 @pytest.mark.parametrize("first", SIGNALS, ids=lambda s: s.name)
 @pytest.mark.parametrize("second", SIGNALS, ids=lambda s: s.name)
-def test_a_second_signal_exits_at_once_although_the_loop_is_blocked(tmp_path, first, second):
-    stage = Stage(tmp_path, "run", plain=True)
+def test_a_second_signal_exits_at_once_although_the_loop_is_blocked(staged, first, second):
+    stage = staged("run", plain=True)
     process = stage.in_its_phase()
     process.send_signal(first)
     time.sleep(0.5)  # two signals of one kind that come together are one
@@ -142,8 +168,25 @@ def test_a_second_signal_exits_at_once_although_the_loop_is_blocked(tmp_path, fi
     assert stage.resume()["counts"]["reused_attempts"] == 1
 
 
-def test_a_resume_is_stopped_like_a_run(tmp_path):
-    stage = Stage(tmp_path, "run")
+def test_a_second_signal_takes_the_agents_processes_with_it(staged):
+    """One task's processes run while the other's code blocks the loop, so nobody can close."""
+    stage = staged("both")
+    process = stage.in_its_phase()
+    assert until(lambda: len(_sleepers(stage)) >= 3)  # a shell and what it has started
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode in (130, 143)
+    assert until(lambda: not _sleepers(stage), 10) is True
+    assert stage.resume()["primary"]["value"] == 1.0
+
+
+def _sleepers(stage: Stage) -> list[str]:
+    return [who for who in stage.processes() if "sleep 3600" in who]
+
+
+def test_a_resume_is_stopped_like_a_run(tmp_path, staged):
+    stage = staged("run")
     killed = stage.in_its_phase()
     killed.kill()
     killed.communicate(timeout=LIMIT_S)
@@ -157,9 +200,9 @@ def test_a_resume_is_stopped_like_a_run(tmp_path):
     assert proctor.load(stage.run_dir).status == "interrupted"
 
 
-def test_a_hung_thread_does_not_delay_the_exit(tmp_path):
+def test_a_hung_thread_does_not_delay_the_exit(staged):
     """B19: an evaluation blocks its thread for an hour; its limit ends the run, and the exit."""
-    stage = Stage(tmp_path, "evaluate", plain=True)
+    stage = staged("evaluate", plain=True)
     process = stage.start("run", "request.yaml", "-p", "execution.evaluation_timeout_s=0.5")
     out, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 1, err

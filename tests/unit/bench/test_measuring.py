@@ -32,6 +32,23 @@ def test_a_tree_is_counted_without_following_links(tmp_path):
     assert look_at(tmp_path).folders == 2
 
 
+def test_folders_stay_until_the_process_ends_and_killed_ones_leave_nothing(tmp_path):
+    code = (
+        "from bench.measured import scratch\n"
+        "with scratch() as folder: (folder / 'f').write_text('x')\n"
+        "print(folder.joinpath('f').exists(), flush=True)\n"
+    )
+    cache = tmp_path / "cache"
+    env = {"PROCTOR_BENCH_CACHE": str(cache)}
+    killed = code + "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    with pytest.raises(CaseFailed, match="ended with -9"):
+        run([sys.executable, "-c", killed], tmp_path, env)
+    assert [p.name.split("-")[0] for p in cache.iterdir()] == ["scratch"]
+    run([sys.executable, "-c", code], tmp_path, env)
+    assert (tmp_path / "out").read_text() == "True\n"
+    assert list(cache.iterdir()) == []
+
+
 def test_a_program_is_measured_from_outside_and_from_inside(tmp_path):
     code = (
         "import sys; from bench.own import Span, report; s = Span(); x = bytearray(40_000_000)\n"

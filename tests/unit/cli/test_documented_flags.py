@@ -33,7 +33,8 @@ def test_every_command_and_flag_is_in_the_reference():
 def test_every_flag_that_is_a_setting_has_its_place_in_the_table():
     rows = re.findall(r"^\| `(-[-a-z]+)` \| `([a-z_.]+)` \|", PAGE.read_text("utf-8"), re.M)
     assert {place: flag for flag, place in rows} == FLAGS_OF_PLACES
-    settings = {f for f in commands()["run"] if f not in ("-p", "--progress", "--json")}
+    others = ("-p", "--progress", "--json", "--reuse", "--reuse-from", "--reuse-anyway")
+    settings = {f for f in commands()["run"] if f not in others}
     assert settings == set(FLAGS_OF_PLACES.values())
 
 

@@ -272,7 +272,7 @@ def test_a_machine_without_descriptors_is_an_environment_fault(counts):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     async def body():
-        resource.setrlimit(resource.RLIMIT_NOFILE, (counts.descriptors() + 2, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(counts.descriptors()) + 2, hard))
         try:
             await run_process(["true"])
         finally:

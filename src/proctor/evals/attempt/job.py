@@ -32,8 +32,6 @@ class AttemptJob:
     waiting_s: float = 0.0
     waiting_since: float | None = None
     phases_s: dict[str, float] = field(default_factory=dict)
-    reused: bool = False
-    """Whether `result` was read from an earlier execution's run record."""
 
 
 @dataclass(frozen=True, slots=True)

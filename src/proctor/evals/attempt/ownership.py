@@ -29,19 +29,6 @@ class Ownership:
         """Own a resource from now on; called right after it was acquired."""
         self._held.append((name, close))
 
-    def disown(self, name: str) -> None:
-        """Leave a resource open on purpose."""
-        self._held = [(n, c) for n, c in self._held if n != name]
-
-    async def release(self, name: str) -> None:
-        """Close one resource now."""
-        cancelled = False
-        for held in [h for h in self._held if h[0] == name]:
-            self._held.remove(held)
-            cancelled |= await self._close(*held)
-        if cancelled:
-            raise asyncio.CancelledError
-
     async def __aenter__(self) -> "Ownership":
         return self
 
