@@ -124,6 +124,8 @@ class Dispatcher:
             self._ask_again(full)
         elif work is not None:
             self.pending -= 1
+            if self.pending and self._idle:  # there may be room for more than one
+                self.wake(1)
         return work
 
     def _next_due(self, full: set[str]) -> Work | None:

@@ -136,6 +136,32 @@ def test_dropping_a_request_leaves_the_others(limited):
     asyncio.run(case())
 
 
+def test_several_places_that_become_free_at_once_are_all_taken():
+    """A launch that gave three places back leaves them to another one for a moment; when nobody
+    takes them, one timer brings back all three of its workers."""
+    name = f"dispatch-{next(_numbers)}"
+    gate_of(name).configure(capacity=3)
+
+    async def case():
+        a = slot("a", {f"a{n}": name for n in range(1, 7)})
+        dispatcher = Dispatcher([a])
+        add(dispatcher, a, tasks("a", 6))
+        first = [await dispatcher.take() for _ in range(3)]
+        gate_of(name).when_free("another launch", lambda: None)
+        first.pop().permit.release()
+        gate_of(name).when_free("another launch", lambda: None)
+        for work in first:
+            work.permit.release()
+        waiting = [asyncio.ensure_future(dispatcher.take()) for _ in range(3)]
+        async with asyncio.timeout(30):
+            works = await asyncio.gather(*waiting)
+        assert [work.task.spec.id for work in works] == ["a4", "a5", "a6"]
+        dispatcher.forget()
+
+    asyncio.run(case())
+    gate_of(name).forget("another launch")
+
+
 def test_taking_does_not_cost_the_number_of_tasks_that_wait_for_a_provider(limited):
     """5,000 tasks wait for one place, new ones and ones whose back-off is over; each change looks
     at the heads of the queues only."""
