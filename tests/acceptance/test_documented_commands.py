@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BODY = r"((?:(?!```).*\n)*)```\n"
 BLOCK = re.compile(rf"^```sh\n{BODY}(?:\n*```text\n{BODY})?", re.M)
 LEFT_OUT = ("./scripts/", "source .venv")
-DOCUMENTS = ("README.md", "docs/quickstart.md", "docs/commands.md")
+DOCUMENTS = ("README.md", "docs/quickstart.md", "docs/commands.md", "docs/launches.md")
 
 
 def plain(text: str) -> str:

@@ -10,7 +10,7 @@ from tests.scenarios.launches.night import Night
 from tests.scenarios.runtime.killing import LIMIT_S
 
 SAMPLE_RANDOM, SAMPLE_NAMED, SAMPLE_RESUME = 5, 5, 3
-FULL_RANDOM, CHUNKS = 120, 8
+FULL_RANDOM, CHUNKS = 60, 6
 ROLES = {"artifact", "aside", "launch", "log", "owner", "plans", "result", "run", "run_info",
          "state", "summary", "summary_text", "task", "try"}  # fmt: skip
 
@@ -105,7 +105,9 @@ def test_kill_around_the_first_writes(tmp_path, hit):
 def test_kill_everywhere(tmp_path, points, which, part):
     if which == "random":
         every = at_random(points(resume=False), FULL_RANDOM, "full")
+    elif which == "named":
+        every = hits(points(resume=False))
     else:
-        every = hits(points(resume=which == "resume"))
+        every = [plan for plan in hits(points(resume=True)) if plan[-1] == "1"]
     for number, plan in enumerate(every[part::CHUNKS]):
         killed(tmp_path / str(number), plan, resume=which == "resume")

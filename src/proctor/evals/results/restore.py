@@ -94,13 +94,14 @@ def _arrange(
         writer.move_task(task_id, stored.state, place)
     if stored.torn:
         writer.write_task(writer.layout.task(place, task_id), state.spec)
-    directory = writer.layout.task(place, task_id)
-    for index, attempt in stored.attempts.items():
+    undone = {i: a for i, a in stored.attempts.items() if a.decision is not Decision.KEEP}
+    directory = writer.layout.task(place, task_id) if undone else ""
+    for index, attempt in undone.items():
         source = os.path.join(directory, attempt_dir_name(index))
-        if attempt.decision is Decision.RUN and os.listdir(source):
-            set_aside(source, writer.next_place(task_id, index))
-        elif attempt.decision is Decision.EVALUATE:
+        if attempt.decision is Decision.EVALUATE:
             _set_result_aside(writer, task_id, index, source)
+        elif os.listdir(source):
+            set_aside(source, writer.next_place(task_id, index))
 
 
 def _set_result_aside(writer: RunWriter, task_id: str, index: int, source: str) -> None:
