@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -117,19 +118,27 @@ class LocalSession(HostedSession):
         super().__init__("local", labels, tree="", folders=_FOLDERS)
         self._spec = spec
         self._ceiling_s = settings.timeout_ceiling_s
-        self._token = secrets.token_hex(12)
         self._first_pid: int | None = None
         root = self._root
         self.paths = SessionPaths(
             f"{root}/workspace", f"{root}/tests", f"{root}/logs", f"{root}/solution"
         )
         self._workdir = self.resolve(spec.workdir or ".")
-        self._variables = {
+
+    @cached_property
+    def _token(self) -> str:
+        """What tells the processes of this session from all others."""
+        return secrets.token_hex(12)
+
+    @cached_property
+    def _variables(self) -> dict[str, str]:
+        """What commands see; many attempts never run one."""
+        return {
             **base_variables(),
-            "HOME": f"{root}/home",
-            "TMPDIR": os.path.join(root, "tmp"),
+            "HOME": f"{self._root}/home",
+            "TMPDIR": os.path.join(self._root, "tmp"),
             **self.script_env(),
-            **spec.env,
+            **self._spec.env,
             _MARK: self._token,
         }
 

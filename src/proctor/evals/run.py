@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import gc
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -144,7 +144,7 @@ class RequestRun:
 
     async def _retry(self, job: AttemptJob, outcome: RetryLater) -> float:
         cancelled = await self._uninterrupted(
-            self.writer.drop_try(job.task, job.index, outcome.details)
+            self.writer.drop_try, job.task, job.index, outcome.details
         )
         if cancelled:
             raise asyncio.CancelledError
@@ -162,8 +162,8 @@ class RequestRun:
         complete = task.is_settled(c.strategy, c.attempts, self.services.contract.primary)
         final = task.final_state if complete else None
         try:
-            stored = self.writer.store_result(job.task, self._record(job, outcome), final)
-            cancelled = await self._uninterrupted(stored)
+            record = self._record(job, outcome)
+            cancelled = await self._uninterrupted(self.writer.store_result, job.task, record, final)
         except (StorageError, asyncio.CancelledError):
             if not self.writer.has_result(job.task, index, final):
                 del task.done[index]
@@ -185,21 +185,22 @@ class RequestRun:
             record["reuse"] = run["reuse"]
         return record
 
-    async def _uninterrupted(self, writing: Coroutine[Any, Any, None]) -> bool:
+    async def _uninterrupted(
+        self, write: Callable[..., "asyncio.Future[None]"], *args: Any
+    ) -> bool:
         """Let a write finish even when the attempt is cancelled meanwhile; whether it was."""
         if self.over:  # the run's state is decided: whoever comes now changes nothing any more
-            writing.close()
             raise asyncio.CancelledError
-        task = asyncio.ensure_future(writing)
+        writing = write(*args)
         cancelled = False
         try:
-            await ended(task, None)
+            await ended(writing, None)
         except asyncio.CancelledError:
             cancelled = True
-            await finish_shielded(task, STORE_LIMIT_S)
-        if not task.done():
+            await finish_shielded(writing, STORE_LIMIT_S)
+        if not writing.done():
             raise asyncio.CancelledError
-        task.result()
+        writing.result()
         return cancelled
 
     def _count(self, job: AttemptJob, outcome: Finished, final: str | None) -> None:

@@ -1,14 +1,17 @@
 """Ids are data; names of files and directories are derived from them, safely and injectively."""
 
 import hashlib
+import re
 import unicodedata
 from datetime import UTC, datetime
+from functools import lru_cache
 
 _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 _RESERVED = frozenset(
     ["con", "prn", "aux", "nul", *(f"{n}{i}" for n in ("com", "lpt") for i in range(1, 10))]
 )
 READABLE_LIMIT = 80
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def id_problem(value: object) -> str | None:
@@ -33,14 +36,18 @@ def readable(text: str, limit: int = READABLE_LIMIT) -> str:
 
     Not injective; use `task_dir_name` where two texts must not share a name.
     """
-    folded = unicodedata.normalize("NFKD", text)
-    name = "".join(ch if ch in _SAFE else "_" for ch in folded if not unicodedata.combining(ch))
+    if _PLAIN.fullmatch(text):
+        name = text
+    else:
+        folded = unicodedata.normalize("NFKD", text)
+        name = "".join(ch if ch in _SAFE else "_" for ch in folded if not unicodedata.combining(ch))
     name = name[:limit].strip("._-") or "_"
     if name.split(".")[0].lower() in _RESERVED:
         name = "_" + name
     return name
 
 
+@lru_cache(maxsize=2048)  # each attempt asks for it five times
 def task_dir_name(task_id: str) -> str:
     """`<readable>--<sha256 of the exact id>`: different ids never share it, on any file system."""
     return f"{readable(task_id)}--{hashlib.sha256(task_id.encode('utf-8')).hexdigest()}"

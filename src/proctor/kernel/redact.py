@@ -8,6 +8,7 @@ the value rule.
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 REDACTED = "[redacted]"
@@ -30,6 +31,7 @@ MIN_SECRET_LENGTH = 6
 """Shorter values are not searched for in text: replacing them would destroy facts."""
 
 
+@lru_cache(maxsize=2048)  # the same few keys stand in every record
 def looks_secret(key: str) -> bool:
     """Whether the value under `key` is redacted by its name."""
     folded = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).replace("-", "_").lower()

@@ -24,6 +24,8 @@ class AttemptJob:
     index: int
     plan: ExecutionPlan | None = None
     plan_digest: str = ""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """What its inputs were when its plan was made, by field."""
     retries: int = 0
     prepared: PreparedTask | None = None
     result: RunResult | None = None

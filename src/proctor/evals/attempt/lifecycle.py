@@ -103,6 +103,7 @@ class Try:
                     raise EnvironmentFault(
                         "; ".join(problems), code="task_unsuitable", permanent=True
                     )
+                job.digests = self._s.digests.of_task(job.task)
                 await self._s.store.begin(job.task, job.index, plan, digest)
                 job.plan, job.plan_digest = plan, digest
         assert job.plan is not None
@@ -158,7 +159,7 @@ class Try:
     async def _keep_run(self, prepared: PreparedTask, result: RunResult) -> None:
         job = self._job
         job.result_issues = tuple(self.log.issues)
-        record = run_record(job, prepared, result, self._s.digests.of_task(job.task))
+        record = run_record(job, prepared, result)
         await self._s.store.store_run(job.task, job.index, record)
         job.prepared, job.result = prepared, result
 

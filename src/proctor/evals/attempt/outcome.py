@@ -130,7 +130,7 @@ def _finish(
         Left(result, issues, artifacts, attempt.usage),
         grade,
         failure,
-        services.digests.of_task(job.task),
+        job.digests or services.digests.of_task(job.task),
         services.clock.now(),
     )
     observations = {} if grade is None or fatal else dict(grade.observations)

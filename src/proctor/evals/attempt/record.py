@@ -92,9 +92,7 @@ def result_json(result: RunResult) -> dict[str, Any]:
     return {**result.to_json(), "telemetry": jsontext.sanitized(dict(result.telemetry))}
 
 
-def run_record(
-    job: AttemptJob, prepared: PreparedTask, result: RunResult, digests: Mapping[str, str]
-) -> dict[str, Any]:
+def run_record(job: AttemptJob, prepared: PreparedTask, result: RunResult) -> dict[str, Any]:
     """`run.json`: everything that evaluating again needs besides the task itself."""
     out: dict[str, Any] = {
         "schema_version": RUN_SCHEMA,
@@ -106,7 +104,7 @@ def run_record(
         "phases_s": {name: round(value, 6) for name, value in job.phases_s.items()},
         "waiting_s": round(job.waiting_s, 6),
         "plan": job.plan_digest,
-        "digests": dict(digests),
+        "digests": dict(job.digests),
         "started_at": iso(job.started_at) if job.started_at is not None else None,
     }
     if prepared.input is not job.task.input:

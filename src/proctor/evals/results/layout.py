@@ -50,7 +50,7 @@ class RunLayout:
         return os.path.join(self._details, state)
 
     def task(self, state: str, task_id: str) -> str:
-        return os.path.join(self._details, state, task_dir_name(task_id))
+        return f"{self._details}{os.sep}{state}{os.sep}{task_dir_name(task_id)}"
 
     def dropped(self, task_id: str, attempt: int) -> str:
         """Where dropped tries and superseded records of an attempt go, as folders 1, 2, …"""

@@ -7,15 +7,14 @@ synced; the announcement; the task's move to its final state). Nothing is rewrit
 import asyncio
 import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from proctor.evals.contracts.plan import AttemptPlan
 from proctor.evals.contracts.task import TaskSpec
 from proctor.evals.planner import ExecutionPlan
+from proctor.evals.results.hands import Hands
 from proctor.evals.results.layout import RUNNING, RunLayout, attempt_dir_name
 from proctor.evals.results.records import task_record
-from proctor.evals.results.together import Together
 from proctor.kernel.clock import Clock, iso
 from proctor.kernel.faults import fault_point
 from proctor.kernel.redact import Redactor
@@ -27,9 +26,6 @@ from proctor.store.files import (
     write_json,
     write_pretty_json,
 )
-
-WRITER_THREADS = 8
-"""Enough to let the disk group syncs; each is busy only while it waits for one."""
 
 
 class RunWriter:
@@ -49,16 +45,15 @@ class RunWriter:
         self.redactor = redactor
         self._clock = clock
         self._strict = strict
-        self._pool = ThreadPoolExecutor(WRITER_THREADS, thread_name_prefix="proctor-write")
-        self._together = Together(self._pool)
+        self._hands = Hands("proctor-write")
         _make(layout.logs)
         self._plans = AppendFile(layout.plans, "plans")
         self._log = AppendFile(layout.run_log, "log")
         self._known_plans: set[str] = set()
 
-    async def in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Run blocking file work in the writer's threads. Raises StorageError."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
+    def in_thread(self, function: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
+        """Run blocking file work in the writer's threads. Raises StorageError when awaited."""
+        return self._hands.run(function, *args)
 
     def log(self, event: str, **fields: Any) -> None:
         """Append a line to `logs/run.jsonl`. Task ids, metrics and messages are facts: known
@@ -72,7 +67,7 @@ class RunWriter:
         if digest not in self._known_plans:
             self._known_plans.add(digest)
             line["plan"] = self.redactor.config(plan.to_json())
-        await self._together.run(self._begin, task, line)
+        await self._hands.run(self._begin, task, line)
 
     def _begin(self, task: TaskSpec, line: dict[str, Any]) -> None:
         self._plans.append(line)
@@ -119,11 +114,11 @@ class RunWriter:
         if self._strict:
             sync_ancestors(directory, self.layout.root)
 
-    async def store_result(
+    def store_result(
         self, task: TaskSpec, record: Mapping[str, Any], final_state: str | None
-    ) -> None:
+    ) -> "asyncio.Future[None]":
         """Make the attempt record durable, announce it, and move a finished task."""
-        await self.in_thread(self._store_result, task, record, final_state)
+        return self._hands.run(self._store_result, task, record, final_state)
 
     def _store_result(
         self, task: TaskSpec, record: Mapping[str, Any], final_state: str | None
@@ -150,9 +145,11 @@ class RunWriter:
         old, new = self.layout.task(source, task_id), self.layout.task(target, task_id)
         try:
             fault_point("state.begin")
-            if not os.path.isdir(os.path.dirname(new)):
+            try:
+                os.rename(old, new)
+            except FileNotFoundError:  # the first task of this state
                 os.makedirs(os.path.dirname(new), exist_ok=True)
-            os.rename(old, new)
+                os.rename(old, new)
             fault_point("state.done")
         except OSError as error:
             raise storage_error(error, new) from error
@@ -163,9 +160,11 @@ class RunWriter:
         name = os.path.join(attempt_dir_name(attempt), "result.json")
         return any(os.path.exists(os.path.join(self.layout.task(p, task.id), name)) for p in places)
 
-    async def drop_try(self, task: TaskSpec, attempt: int, details: Mapping[str, Any]) -> None:
+    def drop_try(
+        self, task: TaskSpec, attempt: int, details: Mapping[str, Any]
+    ) -> "asyncio.Future[None]":
         """Keep a dropped try's diagnostics under `retry_details/`."""
-        await self.in_thread(self._drop_try, task, attempt, details)
+        return self._hands.run(self._drop_try, task, attempt, details)
 
     def _drop_try(self, task: TaskSpec, attempt: int, details: Mapping[str, Any]) -> None:
         place = self.next_place(task.id, attempt)
@@ -197,7 +196,7 @@ class RunWriter:
 
     def close(self) -> None:
         """Wait for what is being written and close the logs. Idempotent."""
-        self._pool.shutdown(wait=True)
+        self._hands.close()
         self._plans.close()
         self._log.close()
 
