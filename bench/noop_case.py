@@ -57,7 +57,10 @@ def main() -> None:
         Path("rules.yaml").write_text(MODEL_RULES, "utf-8")
     syncs = count_syncs() if args.syncs else None
     span = Span()
-    found = asyncio.run(_watched(args) if args.loop else _run(args))
+    from proctor.evals.loop import new_loop
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:  # as `proctor run` does
+        found = runner.run(_watched(args) if args.loop else _run(args))
     found.update(span.end())
     if syncs is not None:
         found["syncs"] = syncs()

@@ -19,8 +19,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.loop import LagSampler
+from bench.loop import CollectorProbe, LagSampler
 from bench.model_waiting import arrived, show, with_server
+from proctor.evals.loop import new_loop
 
 
 async def measured_run(attempts: int, url: str, folder: Path) -> dict[str, Any]:
@@ -41,7 +42,8 @@ async def measured_run(attempts: int, url: str, folder: Path) -> dict[str, Any]:
     running = asyncio.ensure_future(arun(request))
     held = await arrived(url, attempts)
     ramp_s = time.perf_counter() - started
-    sampler = LagSampler()
+    sampler, collector = LagSampler(), CollectorProbe()
+    collector.install()
     sampling = asyncio.ensure_future(sampler.run())
     report = await running
     sampling.cancel()
@@ -56,6 +58,7 @@ async def measured_run(attempts: int, url: str, folder: Path) -> dict[str, Any]:
         "wall_s": round(time.perf_counter() - started, 1),
         "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
         "rss_mb": round(usage.ru_maxrss / 1024),
+        **{f"gc_{k}": v for k, v in collector.to_json().items()},
         **{f"lag_{k}_ms": round(v, 1) for k, v in sampler.to_json().items()},
     }
 
@@ -67,8 +70,11 @@ def main() -> None:
     parser.add_argument("--url", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.url:
-        with tempfile.TemporaryDirectory() as folder:
-            found = asyncio.run(measured_run(args.attempts, args.url, Path(folder)))
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            asyncio.Runner(loop_factory=new_loop) as runner,  # as `proctor run` does
+        ):
+            found = runner.run(measured_run(args.attempts, args.url, Path(folder)))
         print(json.dumps(found))
         return
 

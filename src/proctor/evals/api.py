@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from proctor.evals.launches.document import LaunchDocument
 from proctor.evals.launches.launch import Context, run_launch, run_single
 from proctor.evals.launches.spec import Launch, LaunchSpec, merge, resolve
+from proctor.evals.loop import new_loop
 from proctor.evals.opening import stored_request
 from proctor.evals.options import validate
 from proctor.evals.preflight import Preflight, preflight
@@ -219,7 +220,7 @@ def _blocking(function: Any, subject: Any, options: dict[str, Any]) -> Any:
 def run_loop(coroutine: Coroutine[Any, Any, T], stop: Stop) -> T:
     """Like asyncio.run, but code that ignores its cancellation cannot delay the return, and a
     SystemExit of a plug-in stops the run in order before it propagates."""
-    loop = asyncio.new_event_loop()
+    loop = new_loop()
     try:
         asyncio.set_event_loop(loop)
         return _to_the_end(loop, loop.create_task(coroutine), stop)

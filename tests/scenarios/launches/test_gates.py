@@ -96,7 +96,8 @@ def test_b13_a_back_off_holds_no_permit(tmp_path):
         s.clock.advance(4.0)
         while s.trace.count("failed run x1") < 2:
             await s.quiet()
-        assert gate_of(environment.id).inside == 0
+        await s.clock.asleep(2)  # the heartbeat and the second back-off: its environment is closed
+        assert gate_of(environment.id).inside == environment.counter.now == 0
         s.clock.advance(8.0)
 
     limits = {environment.id: 1}

@@ -16,6 +16,9 @@ from proctor.environments.gates import Permit, gate_of
 from proctor.evals.launches.slot import Slot, SlotState
 from proctor.evals.tasks import TaskState
 
+WOKEN_TOGETHER = 8
+"""How many workers begin in one turn of the loop: a thousand at once would hold it up."""
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -49,7 +52,7 @@ class Dispatcher:
             slot.queues.setdefault(slot.run.provider_of(task), deque()).append((added, task))
             added += 1
         self.pending += added
-        self.wake(added)
+        self.wake(min(added, WOKEN_TOGETHER))  # each of them wakes another when it has work
         return added
 
     def back_off(self) -> None:
@@ -79,7 +82,7 @@ class Dispatcher:
     def close(self) -> None:
         """Nothing more will come: idle workers end."""
         self.closed = True
-        self.wake(len(self._idle))
+        self.wake(WOKEN_TOGETHER)
         self.forget()
 
     def forget(self) -> None:
@@ -96,6 +99,7 @@ class Dispatcher:
             if work is not None:
                 return work
             if self.closed:
+                self.wake(1)
                 return None
             await self._rest()
 

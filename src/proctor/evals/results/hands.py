@@ -78,7 +78,8 @@ class Hands:
         if not self._batches or self._idle or len(self._threads) >= MOST_THREADS:
             return
         if not self._threads or now - self._batches[0].since > LATE_S:
-            thread = threading.Thread(target=self._work, name=self._name)
+            # A daemon: a driver that dies without closing its run must not hang at its exit.
+            thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._threads.add(thread)
             thread.start()
 

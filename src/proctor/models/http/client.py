@@ -103,7 +103,7 @@ class HttpClient:
         for loop, pool in list(self._pools.items()):
             if loop is here:
                 pool.close()
-                await asyncio.sleep(0)  # lets the transports close
+                await pool.closed()
             elif not loop.is_closed():
                 loop.call_soon_threadsafe(pool.close)
         self._pools.clear()

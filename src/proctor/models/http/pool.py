@@ -15,6 +15,9 @@ from proctor.models.http.turns import Turns
 MAX_CONNECTING = 64
 """Connections of one pool that may be in their handshake at once; the others wait in turn."""
 
+CLOSED_TOGETHER = 64
+"""Connections closed in one turn of the loop."""
+
 KEEP_ALIVE_S = 20.0
 """An idle connection is not used again after this long."""
 
@@ -67,10 +70,19 @@ class Pool:
             self._drop_expired(now)
 
     def close(self) -> None:
-        """Close the idle connections now, the others when they are released."""
+        """Close the idle connections in this and the next turns of the loop (ten thousand at once
+        would hold it up), the others when they are released."""
         self._closed = True
-        while self._idle:
+        for _ in range(min(len(self._idle), CLOSED_TOGETHER)):
             self._idle.popleft().close()
+        if self._idle:
+            self._loop.call_soon(self.close)
+
+    async def closed(self) -> None:
+        """Wait until no connection is idle any more, and the transports have closed."""
+        while self._idle:  # noqa: ASYNC110 - `close` empties it, a few a turn
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
 
     def _offer(self, connection: Connection) -> None:
         while self._waiting:
@@ -83,15 +95,18 @@ class Pool:
     def _idle_connection(self) -> Connection | None:
         # The latest used is the likeliest to be still open.
         expired = self._loop.time() - KEEP_ALIVE_S
-        while self._idle:
+        while self._idle and self._idle[-1].idle_since > expired:
             connection = self._idle.pop()
-            if connection.usable and connection.idle_since > expired:
+            if connection.usable:
                 return connection
             connection.close()
+        self._drop_expired(self._loop.time())
         return None
 
     def _drop_expired(self, now: float) -> None:
-        while self._idle and self._idle[0].idle_since <= now - KEEP_ALIVE_S:
+        for _ in range(CLOSED_TOGETHER):
+            if not self._idle or self._idle[0].idle_since > now - KEEP_ALIVE_S:
+                return
             self._idle.popleft().close()
 
     async def _turn(self) -> Connection | None:
