@@ -1,0 +1,1 @@
+"""Resume of a run that is all but finished, beside other systems."""
