@@ -7,6 +7,7 @@ import pytest
 
 from proctor.evals.results import hands as module
 from proctor.evals.results.hands import MOST_THREADS, TOGETHER, Hands
+from proctor.kernel.errors import StorageError
 
 PATIENCE_S = 60.0
 
@@ -115,6 +116,22 @@ def test_close_waits_for_what_was_handed_over_and_refuses_what_comes_later():
         assert done == [1]
         with pytest.raises(asyncio.CancelledError):
             await hands.run(int)
+        hands.close()
+
+    asyncio.run(main())
+
+
+def test_where_no_thread_can_start_whoever_asked_is_told(monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    async def main():
+        hands = Hands("test")
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(StorageError, match="cannot start a thread"):
+            await asyncio.wait_for(hands.run(int), PATIENCE_S)
+        monkeypatch.undo()
+        assert await hands.run(int) == 0  # the next one may
         hands.close()
 
     asyncio.run(main())

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from proctor.kernel.errors import StorageError
+
 MOST_THREADS = 8
 """Enough to let a slow disk group its syncs."""
 LATE_S = 0.25
@@ -71,7 +73,20 @@ class Hands:
             for start in range(0, len(jobs), TOGETHER):
                 self._batches.append(_Batch(loop, jobs[start : start + TOGETHER], now))
             self._add_thread(now)
+            if not self._threads:
+                self._refuse()
             self._changed.notify()
+
+    def _refuse(self) -> None:
+        """No thread can be started at all: whoever asked is told. Called with the lock."""
+        while self._batches:
+            for job in self._batches.popleft().jobs:
+                job.future.set_exception(
+                    StorageError(
+                        "cannot start a thread to write results with",
+                        hint="raise the limit on processes (ulimit -u), then `proctor resume`",
+                    )
+                )
 
     def _add_thread(self, now: float) -> None:
         """Add a thread for the first batch, or for one that is late. Called with the lock."""
@@ -80,8 +95,11 @@ class Hands:
         if not self._threads or now - self._batches[0].since > LATE_S:
             # A daemon: a driver that dies without closing its run must not hang at its exit.
             thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the limit on processes: those that are there go on
+                return
             self._threads.add(thread)
-            thread.start()
 
     def _work(self) -> None:
         while (batch := self._next()) is not None:
