@@ -1,12 +1,12 @@
 """How much it costs to wait: many calls at once to a slow model, in one process.
 
-    python bench/model_waiting.py [--calls 10000] [--delay 40] [--compare 1000]
+    scripts/bench model_waiting [--calls 10000] [--delay 40] [--compare 1000]
 
 A scripted server in another process answers each call after `--delay` seconds, so that all calls
 wait at the same time. Each client runs in a process of its own. Printed for each: CPU seconds and
 peak RSS of the client, its ramp (until the server has all calls), and the lag of its event loop
-after the ramp: how much later than asked a 5 ms sleep ends, each sample weighted by the time it
-stands for; and the most CPU time between two samples, which other load does not inflate. The
+after the ramp: how much later than asked a 2 ms sleep ends, each sample weighted by the time it
+stands for, and the part of it that is the loop's own CPU, which other load does not inflate. The
 last lines repeat a smaller number of calls with this project's transport and with httpx (pool
 without an upper limit), as ratios. `idle` is a process that did nothing but sample meanwhile: the
 lag that the machine's other load alone causes.
@@ -24,38 +24,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-SAMPLE_S = 0.005
+from bench.loop import LagSampler
+
 PROMPT = "What is 6 times 7? " * 20
 Ask = Callable[[int], Awaitable[None]]
 
 
-class LagSampler:
-    """Samples of (lag, duration) of the running event loop, in seconds."""
-
-    def __init__(self) -> None:
-        self.samples: list[tuple[float, float]] = []
-        self.most_cpu_s = 0.0
-
-    async def run(self) -> None:
-        """Sample until cancelled."""
-        before, cpu_before = time.perf_counter(), time.process_time()
-        while True:
-            await asyncio.sleep(SAMPLE_S)
-            now, cpu = time.perf_counter(), time.process_time()
-            took, before = now - before, now
-            self.most_cpu_s = max(self.most_cpu_s, cpu - cpu_before)
-            cpu_before = cpu
-            self.samples.append((max(0.0, took - SAMPLE_S), took))
-
-    def percentile(self, share: float) -> float:
-        """The lag that is not exceeded during `share` of the time."""
-        total = sum(weight for _, weight in self.samples)
-        passed = 0.0
-        for lag, weight in sorted(self.samples):
-            passed += weight
-            if passed >= share * total:
-                return lag
-        return 0.0
+def lags(sampler: LagSampler) -> dict[str, float]:
+    """What a sampler saw, in ms."""
+    return {f"lag_{name}_ms": round(value, 1) for name, value in sampler.to_json().items()}
 
 
 async def arrived(server_url: str, calls: int) -> int:
@@ -94,10 +71,7 @@ async def measure(calls: int, url: str, ask: Ask) -> dict[str, Any]:
         "wall_s": round(time.perf_counter() - started, 1),
         "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
         "rss_mb": round(usage.ru_maxrss / 1024),
-        "lag_p50_ms": round(sampler.percentile(0.5) * 1000, 1),
-        "lag_p99_ms": round(sampler.percentile(0.99) * 1000, 1),
-        "lag_max_ms": round(sampler.percentile(1.0) * 1000, 1),
-        "most_cpu_ms": round(sampler.most_cpu_s * 1000, 1),
+        **lags(sampler),
     }
 
 
@@ -140,16 +114,21 @@ async def run_idle() -> dict[str, Any]:
     sampling = asyncio.ensure_future(sampler.run())
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     sampling.cancel()
-    shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
-    return {
-        f"lag_{name}_ms": round(sampler.percentile(share) * 1000, 1)
-        for name, share in shares.items()
-    }
+    return lags(sampler)
 
 
 def client(name: str, calls: int, url: str) -> dict[str, Any]:
     """Measure one client in a process of its own, beside an idle one."""
-    command = [sys.executable, __file__, "--calls", str(calls), "--url", url, "--client"]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.model_waiting",
+        "--calls",
+        str(calls),
+        "--url",
+        url,
+        "--client",
+    ]
     with subprocess.Popen(
         [*command, "idle"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as idle:

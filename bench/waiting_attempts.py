@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.loop import CollectorProbe, LagSampler
-from bench.model_waiting import arrived, show, with_server
+from bench.model_waiting import arrived, lags, show, with_server
 from proctor.evals.loop import new_loop
 
 
@@ -59,7 +59,7 @@ async def measured_run(attempts: int, url: str, folder: Path) -> dict[str, Any]:
         "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
         "rss_mb": round(usage.ru_maxrss / 1024),
         **{f"gc_{k}": v for k, v in collector.to_json().items()},
-        **{f"lag_{k}_ms": round(v, 1) for k, v in sampler.to_json().items()},
+        **lags(sampler),
     }
 
 
