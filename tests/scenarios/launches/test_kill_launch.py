@@ -10,7 +10,7 @@ from tests.scenarios.launches.night import Night
 from tests.scenarios.runtime.killing import LIMIT_S
 
 SAMPLE_RANDOM, SAMPLE_NAMED, SAMPLE_RESUME = 5, 5, 3
-FULL_RANDOM, CHUNKS = 60, 6
+FULL_RANDOM, CHUNKS = 200, 10
 ROLES = {"artifact", "aside", "launch", "log", "owner", "plans", "result", "run", "run_info",
          "state", "summary", "summary_text", "task", "try"}  # fmt: skip
 
