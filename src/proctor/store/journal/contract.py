@@ -1,0 +1,374 @@
+"""The journal of agent runs: what a store promises, whichever database is below.
+
+A journal keeps, for each agent run, a log of events that only grows, and rows: the current view of
+that log (actions, attempts, waits, …), written in the same transaction as the events they follow
+from. The log can rebuild the rows; nothing rebuilds the log.
+
+**Stores hold no rule.** The runtime decides; a store compares and swaps. `append` commits if the
+run still has the version and the fence that the caller saw, and otherwise changes nothing.
+
+**Who may write.** A run has one owner: whoever holds its `Lease`. `claim` raises the run's fence by
+one, so whatever a former owner still sends carries an old fence and is refused, however late it
+arrives and whatever clocks say. Anybody may read, and anybody may put a message into a run's inbox;
+only the owner applies messages.
+
+**What survives.** Everything that an awaited call answered survives the end of the process (kill -9
+included). `Durability.BARRIER` survives the loss of power too, together with everything this
+journal answered before it. Without a barrier the last moments before a loss of power may be missing
+from the end of the log, never from its middle.
+
+**Time** is wall time in UTC with microseconds. Leases are judged by the journal's clock: the
+database's own time on PostgreSQL, the machine's on SQLite.
+
+All methods are awaitable and may be called from any event loop, also at once. A call that is
+cancelled may still take effect; an append is repeated safely. Errors (`errors.py`): `UnknownRun`,
+`ConstraintBroken`, `JournalReadOnly`, `JournalClosed`, `UnreadableEvent`, all of them
+`StorageError`s, which is also raised by itself when the database fails.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Protocol, TypeAlias
+
+Value: TypeAlias = str | int | Decimal | datetime | list[Any] | dict[str, Any] | None
+"""What a column holds: text, integers, exact decimals, moments, and JSON values in JSON columns."""
+
+
+class Durability(Enum):
+    """`LAZY`: survives the process. `BARRIER`: synced to disk before the call answers."""
+
+    LAZY = "lazy"
+    BARRIER = "barrier"
+
+
+class Access(Enum):
+    """What an opened journal may do.
+
+    `OWN`: everything. `CONTROL`: read, and add to inboxes. `READ`: read only. A call beyond it
+    raises JournalReadOnly.
+    """
+
+    OWN = "own"
+    CONTROL = "control"
+    READ = "read"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened in a run, as the caller hands it in.
+
+    `event_id` is made by the caller and unique in its run: it is how a repeated append is
+    recognised. `version` is the schema version of `body` for this `kind`, from 1. `body` is a JSON
+    object; what is read back is what JSON makes of it (tuples become lists). `at` is aware.
+    """
+
+    event_id: str
+    kind: str
+    version: int
+    body: Mapping[str, Any]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event in the log. `seq` counts from 1 without gaps and never restarts; `fence` is its
+    writer's. `version` and `body` are upgraded to the newest schema (see `upgrades.py`)."""
+
+    event_id: str
+    kind: str
+    version: int
+    body: Mapping[str, Any]
+    at: datetime
+    run_id: str
+    seq: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a table of the view, identified by `key` within its run.
+
+    Tables, their keys, and values (`!`: needed when the row is new):
+
+    - task (task_id; the same for all runs): goal!, scope, acceptance, body, created_at!
+    - run (no key): state, config_digest, permission_epoch, cancel_seq, body
+    - action (action_id): op_key!, tool!, tool_version, effect!, arguments_digest!, state!,
+      attempts, resources, call_id, last_seq, body
+    - attempt (action_id, number): fence!, state!, started_seq!, started_at!, ended_seq, ended_at,
+      external_ref, process_id, body
+    - wait (wait_id): action_id, kind!, state!, due_at, subject_digest, body
+    - inbox (message_id): applied_seq; the rows are made by `inbox_add` and deliveries only
+    - budget_entry (source_id, kind): reserved!, settled, state!, body
+    - workspace (workspace_id): kind!, revision, state!, body
+    - process (process_id): host!, pid!, start_time, boot_id, state!, body
+
+    `append` writes it: a new row takes defaults for what is not given; an existing one keeps the
+    columns that are not given. A row that does not exist and lacks a needed value is
+    ConstraintBroken. Defaults: numbers 0, JSON `{}` (resources `[]`), texts and digests ``''``,
+    everything else None. `scope`, `acceptance`, `resources` and `body` are JSON; `reserved` and
+    `settled` exact decimals; `*_at` moments. `action.op_key` is unique over the whole journal.
+    `state` of run and action is a name of `proctor.kernel.agentstates`, `effect` one of pure,
+    idempotent, queryable, non_repeatable; an open wait has the state `open`. Version, fence, owner and lease of a run are not writable as a row.
+    """
+
+    table: str
+    key: Mapping[str, Value]
+    values: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """An entry for a run's inbox: an answer, an approval, a request to cancel, a child's result.
+
+    `message_id` is made by the sender and unique in the run: the same message counts once.
+    """
+
+    run_id: str
+    message_id: str
+    kind: str
+    body: Mapping[str, Any]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message that arrived. `number` orders the messages of all runs by arrival; `applied_seq`
+    is the event that took note of it, None while nobody has."""
+
+    run_id: str
+    message_id: str
+    kind: str
+    body: Mapping[str, Any]
+    at: datetime
+    number: int
+    applied_seq: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """What a run begins with. `body` is free for the runtime."""
+
+    run_id: str
+    created_at: datetime
+    state: str = "ready"
+    task_id: str | None = None
+    parent_run_id: str | None = None
+    parent_action_id: str | None = None
+    config_digest: str = ""
+    permission_epoch: int = 0
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run as it stands. `version` is the seq of its last event, 0 before the first; `fence` is 0
+    until it is claimed. `owner` and `lease_until` are None when nobody holds it."""
+
+    run_id: str
+    task_id: str | None
+    parent_run_id: str | None
+    parent_action_id: str | None
+    state: str
+    version: int
+    fence: int
+    owner: str | None
+    lease_until: datetime | None
+    config_digest: str
+    permission_epoch: int
+    cancel_seq: int | None
+    created_at: datetime
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to append to a run until somebody else claims it; `until` is when others may."""
+
+    run_id: str
+    owner: str
+    fence: int
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The view at `seq`. `version` names the code that made `body`: a reader that does not know it
+    replays the log instead."""
+
+    seq: int
+    version: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Committed; `version` is the seq of the append's last event, also when it is repeated."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Nothing changed: the run is at this version and fence, not at those that were expected."""
+
+    version: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitUnknown:
+    """The connection or the disk failed during the commit: it may have happened or not.
+
+    Repeat the same append (same event ids, same expected version): it answers Appended if it had
+    happened, commits it if it had not, and Conflict if somebody else came between.
+    """
+
+    reason: str
+
+
+AppendResult: TypeAlias = Appended | Conflict | CommitUnknown
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs `runs` lists; None is any. `claimable`: only those whose lease is free or over."""
+
+    states: Sequence[str] | None = None
+    task_id: str | None = None
+    parent_run_id: str | None = None
+    claimable: bool = False
+
+
+class Journal(Protocol):
+    """A store of agent runs. See the module's text for what it promises."""
+
+    @property
+    def access(self) -> Access:
+        """What this opening may do."""
+        ...
+
+    @property
+    def notice(self) -> str | None:
+        """What a person should know about this opening, None in the usual case. (SQLite on a file
+        system without shared locks: control commands are off.)"""
+        ...
+
+    async def create_run(
+        self, run: NewRun, events: Sequence[Event] = (), rows: Sequence[Row] = ()
+    ) -> AppendResult:
+        """Make a run with its first events and rows (its task among them), with a barrier.
+
+        Repeated with the same event ids it answers the same version. Conflict: a run of this id
+        exists and began otherwise. A new run has no owner and fence 0.
+        """
+        ...
+
+    async def append(
+        self,
+        run_id: str,
+        expected_version: int,
+        fence: int,
+        events: Sequence[Event],
+        rows: Sequence[Row] = (),
+        durability: Durability = Durability.BARRIER,
+        deliveries: Sequence[Message] = (),
+    ) -> AppendResult:
+        """Commit `events`, `rows` and `deliveries` together if the run is at `expected_version`
+        and `fence`; otherwise nothing.
+
+        `deliveries` go to the inboxes of any runs (a child's result to its parent, a cancel to the
+        children); those already there are passed over. The same append repeated answers Appended
+        with the same version, also after others have appended and after the fence has moved: it
+        did happen. An append without events compares too and keeps the version; it cannot be
+        recognised. Raises UnknownRun, ConstraintBroken (nothing changed; a bug or a forged id).
+        """
+        ...
+
+    async def claim(
+        self, run_id: str, owner: str, ttl_s: float, *, dead_owner: str | None = None
+    ) -> Lease | None:
+        """Take the run for `ttl_s` seconds with a new fence, None if another holds it.
+
+        Free for claiming: no owner, a lease that is over, a lease of the same `owner` (who loses
+        the old fence), or one whose holder is exactly `dead_owner`, which the caller knows to be
+        dead (`proctor.store.leases.is_dead`). A barrier. Raises UnknownRun.
+        """
+        ...
+
+    async def renew(self, lease: Lease, ttl_s: float) -> Lease | None:
+        """The same lease for `ttl_s` seconds from now; None if another has claimed the run, also
+        when the lease was over in between and nobody came. Renew at a third of the time."""
+        ...
+
+    async def release(self, lease: Lease) -> bool:
+        """Give the run up; False if it was another's already. The fence stays."""
+        ...
+
+    async def run_row(self, run_id: str) -> RunRow | None:
+        """The run as it stands, None if there is none of this id."""
+        ...
+
+    async def runs(
+        self, which: RunFilter = RunFilter(), *, after: str | None = None, limit: int = 100
+    ) -> list[RunRow]:
+        """A page of runs by creation; `after` is the run_id of the last one seen."""
+        ...
+
+    async def read_events(
+        self, run_id: str, after: int = 0, limit: int | None = None
+    ) -> list[StoredEvent]:
+        """Events with seq > `after` in order, all of them or the first `limit`. An unknown run has
+        none. Raises UnreadableEvent for one that is newer than this program."""
+        ...
+
+    async def read_rows(self, table: str, run_id: str) -> list[Row]:
+        """The rows of a run in `table` ordered by key (the run's own task for `task`, messages for
+        `inbox`), every column given."""
+        ...
+
+    async def due_waits(self, before: datetime, limit: int = 100) -> list[tuple[str, Row]]:
+        """Open waits of all runs with `due_at` ≤ `before`, the earliest first: (run_id, row)."""
+        ...
+
+    async def inbox_add(self, message: Message) -> bool:
+        """Put a message into a run's inbox, with a barrier; True if it is new, False if it was
+        there already. Needs no lease. Raises UnknownRun."""
+        ...
+
+    async def inbox_pending(self, run_id: str) -> list[StoredMessage]:
+        """Messages that nobody applied, by arrival. The owner applies one by an append with
+        `Row("inbox", {"message_id": …}, {"applied_seq": …})`."""
+        ...
+
+    async def save_snapshot(self, run_id: str, fence: int, snapshot: Snapshot) -> bool:
+        """Keep the view at `snapshot.seq`, lazily; False if the fence is not the run's or the seq
+        is beyond its version. The newest two are kept."""
+        ...
+
+    async def load_snapshot(self, run_id: str, *, version: str | None = None) -> Snapshot | None:
+        """The newest snapshot, of this `version` if one is given; None if there is none."""
+        ...
+
+    async def put_blob(self, data: bytes, media_type: str = "application/octet-stream") -> str:
+        """Keep bytes by their digest (`sha256:…`), once; lazily: the append that names it orders
+        it. Any size that memory holds; kept in parts, so that appends go between them."""
+        ...
+
+    async def get_blob(
+        self, digest: str, *, offset: int = 0, length: int | None = None
+    ) -> bytes | None:
+        """The bytes (or a range of them), None if there are none of this digest. A whole blob is
+        checked against its digest; damage raises StorageError."""
+        ...
+
+    async def sync(self) -> None:
+        """A barrier by itself: everything answered before is on disk afterwards."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was handed in, then close; SQLite leaves one file. Idempotent; afterwards
+        every call raises JournalClosed."""
+        ...
