@@ -110,8 +110,9 @@ class Row:
     ConstraintBroken. Defaults: numbers 0, JSON `{}` (resources `[]`), texts and digests ``''``,
     everything else None. `scope`, `acceptance`, `resources` and `body` are JSON; `reserved` and
     `settled` exact decimals; `*_at` moments. `action.op_key` is unique over the whole journal.
-    `state` of run and action is a name of `proctor.kernel.agentstates`, `effect` one of pure,
-    idempotent, queryable, non_repeatable; an open wait has the state `open`. Version, fence, owner and lease of a run are not writable as a row.
+    `state` of run and action is a name of `proctor.kernel.agent_states`, `effect` one of pure,
+    idempotent, queryable, non_repeatable; an open wait has the state `open`. Texts hold no NUL.
+    Version, fence, owner and lease of a run are not writable as a row.
     """
 
     table: str
