@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from proctor.environments import proctable
-from proctor.environments.bubblewrap import BubblewrapEnvironment, BubblewrapOptions
+from proctor.environments import cgroups, grouping, proctable
+from proctor.environments.bubblewrap import BubblewrapEnvironment, BubblewrapOptions, provider
 from proctor.environments.bubblewrap import machine as machine_module
 from proctor.environments.bubblewrap.machine import SANDBOX_ID, machine
 from proctor.environments.contract import EnvironmentSpec, Resources
@@ -321,11 +321,22 @@ def _cmdline(pid):
         return b""
 
 
-def test_memory_is_bounded_per_process():
+def test_memory_is_bounded_per_process_where_there_are_no_control_groups(monkeypatch):
+    monkeypatch.setattr(cgroups, "available", _no_groups)
+    monkeypatch.setattr(grouping, "available", _no_groups)
+    monkeypatch.setattr(provider, "available", _no_groups)
     eat = "x = bytearray(700_000_000)"
     spec = EnvironmentSpec(network=OFFLINE.network, resources=Resources(memory_mb=300))
     assert "MemoryError" in python(eat, spec).stderr
     assert python("x = bytearray(100_000_000)", spec).ok
+    wishes = Resources(memory_mb=300, cpus=1)
+    skipped, lesser = BubblewrapEnvironment().notices(EnvironmentSpec(resources=wishes))
+    assert "cpus=1" in skipped[1]
+    assert "for each process alone: nothing is mounted" in lesser[1]
+
+
+def _no_groups():
+    return cgroups.Found((), dict.fromkeys(cgroups.CONTROLLERS, "nothing is mounted"))
 
 
 def test_hostile_ends_do_not_confuse_the_result():
@@ -495,11 +506,15 @@ def test_wishes_users_and_options():
     environment = BubblewrapEnvironment()
     assert "GPU" in environment.problems(EnvironmentSpec(resources=Resources(gpus=1)))[0]
     wishes = Resources(cpus=2, memory_mb=1, storage_mb=3, pids=9)
-    ((code, message),) = environment.notices(EnvironmentSpec(resources=wishes))
-    assert code == "resource_not_enforced"
-    assert "cpus=2" in message
-    assert "memory" not in message
-    assert ("pids" in message) is (not machine().counts_processes)
+    notices = environment.notices(EnvironmentSpec(resources=wishes))
+    assert {code for code, _ in notices} == {"resource_not_enforced"}
+    skipped = notices[0][1]
+    groups = cgroups.available().controllers
+    assert "storage_mb=3" in skipped
+    assert ("cpus=2" in skipped) is ("cpu" not in groups)
+    assert "memory" not in skipped
+    assert ("pids" in skipped) is (not machine().counts_processes and "pids" not in groups)
+    assert (len(notices) == 2) is ("memory" not in groups)
     with pytest.raises(EnvironmentFault) as caught:
         run("id", user="agent")
     assert caught.value.fault_code == "unsupported"

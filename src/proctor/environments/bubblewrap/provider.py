@@ -10,12 +10,20 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from proctor.environments.bubblewrap import system
 from proctor.environments.bubblewrap.machine import Machine, machine
 from proctor.environments.bubblewrap.session import BubblewrapSession, Settings
-from proctor.environments.contract import Environment, EnvironmentSession, EnvironmentSpec
+from proctor.environments.cgroups import available
+from proctor.environments.contract import (
+    Environment,
+    EnvironmentSession,
+    EnvironmentSpec,
+    Resources,
+)
 from proctor.environments.limits import TIMEOUT_CEILING_S
 from proctor.environments.network import NetworkMode, NetworkPhases, NetworkPolicy
 from proctor.environments.wishes import image_notices, resource_notices
 from proctor.kernel.errors import EnvironmentFault
 
+_WISHES = {"memory": "memory_mb", "pids": "pids", "cpu": "cpus"}
+"""What a control group's controller enforces."""
 _PHASES = ("baseline", "run", "evaluation")
 
 
@@ -98,10 +106,7 @@ class BubblewrapEnvironment(Environment):
 
     def notices(self, spec: EnvironmentSpec) -> list[tuple[str, str]]:
         found = [] if self._settings.strict_image else image_notices(spec)
-        here = machine()
-        counted = isinstance(here, Machine) and here.counts_processes
-        enforced = ("memory_mb", "pids") if counted else ("memory_mb",)
-        return found + resource_notices(spec.resources, enforced)
+        return found + _resource_notices(spec.resources)
 
     async def open_session(
         self, spec: EnvironmentSpec, labels: Mapping[str, str]
@@ -125,9 +130,24 @@ class BubblewrapEnvironment(Environment):
             return {"isolation": "namespaces", "problem": here}
         return {
             "isolation": "namespaces",
+            "control_groups": list(available().controllers),
             "host_user": os.geteuid() if here.ids is None else here.ids[0],
             "nested_user_namespaces": "--disable-userns" not in here.namespaces,
         }
+
+
+def _resource_notices(wishes: Resources) -> list[tuple[str, str]]:
+    """What of the wishes is not enforced here, or less than asked, and why."""
+    groups, here = available(), machine()
+    enforced = {"memory_mb", *(_WISHES[name] for name in groups.controllers)}
+    if isinstance(here, Machine) and here.counts_processes:
+        enforced.add("pids")
+    found = resource_notices(wishes, tuple(enforced))
+    if wishes.memory_mb is not None and "memory" in groups.reasons:
+        why = groups.reasons["memory"]
+        message = f"memory_mb={wishes.memory_mb} is enforced for each process alone: {why}"
+        found.append(("resource_not_enforced", message))
+    return found
 
 
 def _network_problems(phases: NetworkPhases) -> list[str]:
