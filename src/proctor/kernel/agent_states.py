@@ -34,6 +34,7 @@ ACTION = Machine(
         "unknown": {
             "happened": "verifying",
             "did_not_happen": "ready",
+            "repeatable": "ready",
             "cannot_be_settled": "stopped",
         },
         "stopped": {"stated_happened": "verifying", "stated_not": "ready"},
@@ -47,7 +48,8 @@ ACTION = Machine(
 
 `refused` is a failure before anything was sent, `rejected` an explicit no of the other side,
 `lost` a reply that will not come: a broken connection, a time-out without a confirmed stop, a
-worker that is gone.
+worker that is gone. `repeatable`: the outcome is
+not known, and doing it again has no second effect (pure, or idempotent by its key).
 """
 
 RUN = Machine(
