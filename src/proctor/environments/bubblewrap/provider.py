@@ -18,7 +18,14 @@ from proctor.environments.contract import (
     Resources,
 )
 from proctor.environments.limits import TIMEOUT_CEILING_S
-from proctor.environments.network import NetworkMode, NetworkPhases, NetworkPolicy
+from proctor.environments.netns.sandbox import problem as switching_problem
+from proctor.environments.network import (
+    NetworkMode,
+    NetworkPhases,
+    NetworkPolicy,
+    needs_switching,
+)
+from proctor.environments.proxy.allowed import unusable
 from proctor.environments.wishes import image_notices, resource_notices
 from proctor.kernel.errors import EnvironmentFault
 
@@ -151,15 +158,16 @@ def _resource_notices(wishes: Resources) -> list[tuple[str, str]]:
 
 
 def _network_problems(phases: NetworkPhases) -> list[str]:
-    found = []
-    for name in _PHASES:
-        mode = getattr(phases, name).mode
-        if mode is NetworkMode.ALLOWLIST:
-            found.append(f"bubblewrap cannot enforce an allow-list yet: {name} network")
-    if phases.switches and not found:
+    found = [
+        f"the allow-list of a network phase holds {host!r}: neither a host name, *.NAME, "
+        "an address nor a network"
+        for host in dict.fromkeys(host for policy in phases.policies for host in policy.hosts)
+        if unusable([host])
+    ]
+    if needs_switching(phases) and (reason := switching_problem()):
         modes = ", ".join(f"{name} {getattr(phases, name).mode.value!r}" for name in _PHASES)
         found.append(
-            f"bubblewrap cannot switch the network while it runs ({modes}); "
+            f"bubblewrap cannot enforce or switch these policies here ({modes}): {reason}; "
             "-p environment.network=no-network sets one policy for all phases"
         )
     return found

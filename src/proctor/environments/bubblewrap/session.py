@@ -23,7 +23,13 @@ from proctor.environments.contract import (
 from proctor.environments.grouping import ControlGroup, GroupLimits
 from proctor.environments.hosted import HostedSession, shell
 from proctor.environments.limits import ProcessLimits, clamp_timeout
-from proctor.environments.network import NetworkMode, NetworkPolicy
+from proctor.environments.netns.sandbox import RESOLVER, SandboxNetwork, proxy_variables
+from proctor.environments.network import (
+    NetworkMode,
+    NetworkPolicy,
+    lists_hosts,
+    needs_switching,
+)
 from proctor.environments.process import run_child
 from proctor.environments.rooted import gone
 from proctor.environments.variables import base_variables
@@ -61,6 +67,7 @@ class BubblewrapSession(HostedSession):
         self._settings = settings
         self._policy = spec.network.baseline
         self._group: ControlGroup | None = None
+        self._network = SandboxNetwork(self._policy) if needs_switching(spec.network) else None
         self._workdir = self.resolve(spec.workdir or ".")
         self._variables = {
             **base_variables(),
@@ -70,18 +77,17 @@ class BubblewrapSession(HostedSession):
             # There is one user inside; tar would fail to hand files to others.
             "TAR_OPTIONS": "--no-same-owner",
             **self.script_env(),
+            **(proxy_variables() if lists_hosts(spec.network) else {}),
             **spec.env,
         }
         words = list(machine.namespaces)
-        if self._policy.mode is not NetworkMode.PUBLIC:
+        if self._network is None and self._policy.mode is not NetworkMode.PUBLIC:
             words.append("--unshare-net")
         words += [*system.mounts(self._root, self._tree, settings.exposed), "--clearenv"]
         self._fixed_args = started.joined(words)
 
     def make_more(self) -> None:
-        public = self._policy.mode is NetworkMode.PUBLIC
-        exposed = self._settings.exposed
-        system.furnish(self._tree, self._ids, resolver=public, exposed=exposed)
+        system.furnish(self._tree, self._ids, self._names(), self._settings.exposed)
         shm = os.path.join(self._root, system.SHM)
         os.mkdir(shm)
         for path in (shm, os.path.join(self._tree, "tmp")):
@@ -110,6 +116,8 @@ class BubblewrapSession(HostedSession):
         argv = await self.argv(command, shell(), "/tmp")  # noqa: S108 - inside the sandbox
         place = self._workdir if cwd is None else self.resolve(cwd)
         variables = {**self._variables, **env} if env else self._variables
+        if self._network is not None:
+            await self._network.open()
         async with self._grouped(resources) as group:
             before = group.kills() if group else 0
             limits = self._limits(resources or self._spec.resources, group)
@@ -118,7 +126,7 @@ class BubblewrapSession(HostedSession):
                     [*started.outer(self._machine, group), "--args", str(args),
                      "--json-status-fd", str(report), "--", *started.inner(argv, place, limits)],
                     cwd="/", env=CLEAN, stdin=stdin, keep_fds=(args, report),
-                    lingers=False,
+                    lingers=False, within=self._network.entered() if self._network else None,
                 )  # fmt: skip
                 kills = self._kills
                 result = await run_child(
@@ -132,8 +140,12 @@ class BubblewrapSession(HostedSession):
             return replace(ran, out_of_memory=True) if ran_out else ran
 
     async def set_network(self, policy: NetworkPolicy) -> None:
-        """Refused unless it is the policy that the sandbox already has."""
-        if policy != self._policy:
+        """For running commands too. A sandbox whose specification needs no switch has none."""
+        if self._closed:
+            raise gone("this environment is closed")
+        if self._network is not None:
+            await self._network.switch(policy)
+        elif policy != self._policy:
             await super().set_network(policy)
 
     async def remove(self, path: str) -> None:
@@ -155,6 +167,12 @@ class BubblewrapSession(HostedSession):
         return parts
 
     # --- parts
+
+    def _names(self) -> dict[str, bytes]:
+        """The files of /etc that say who is who in the sandbox's network."""
+        if self._network is not None:
+            return {"resolv.conf": RESOLVER}
+        return system.host_names() if self._policy.mode is NetworkMode.PUBLIC else {}
 
     @asynccontextmanager
     async def _grouped(self, resources: Resources | None) -> AsyncIterator[ControlGroup | None]:
@@ -185,6 +203,8 @@ class BubblewrapSession(HostedSession):
         )
 
     async def release(self) -> None:
+        if self._network is not None:
+            await self._network.close()
         if self._group is not None:
             await self._group.remove()
 
