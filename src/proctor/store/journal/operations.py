@@ -126,6 +126,7 @@ def add_message(session: Session, run_id: str, cells: Params) -> bool:
         return True
     if not session.rows("SELECT 1 FROM run WHERE run_id = ?", (run_id,)):
         raise unknown_run(run_id)
+    session.rows(TOUCH)  # it is acknowledged now, and may have come lazily before
     return False
 
 

@@ -190,4 +190,13 @@ $$ BEGIN RAISE EXCEPTION 'events are never changed' USING ERRCODE = 'check_viola
 CREATE TRIGGER event_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON event
 FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
+CREATE FUNCTION require_rows(there BIGINT, wanted BIGINT, state TEXT) RETURNS BOOLEAN
+LANGUAGE plpgsql AS
+$$ BEGIN
+    IF there <> wanted THEN
+        RAISE EXCEPTION '% of % rows are there', there, wanted USING ERRCODE = state;
+    END IF;
+    RETURN TRUE;
+END $$;
+
 INSERT INTO schema_version (version) VALUES (1);
