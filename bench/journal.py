@@ -31,7 +31,6 @@ from proctor.store.journal.contract import (
     NewRun,
     Row,
     Snapshot,
-    Value,
 )
 from proctor.store.journal.opening import open_journal
 from proctor.store.journal.stored import StoredJournal
@@ -92,8 +91,8 @@ async def actions(journal: StoredJournal, run_id: str, count: int) -> None:
     fence, version = await claimed(journal, run_id), 0
     for number in range(count):
         name = f"a{number}"
-        key: dict[str, Value] = {"action_id": name}
-        attempt: dict[str, Value] = {"action_id": name, "number": 1}
+        key = {"action_id": name}
+        attempt = {"action_id": name, "number": 1}
         intent = [
             Row("action", key, {"op_key": f"{run_id}/{name}", "tool": "shell", "effect":
                 "non_repeatable", "arguments_digest": "sha256:0", "state": "running"}),

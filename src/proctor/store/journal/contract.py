@@ -48,7 +48,6 @@ from proctor.store.journal.values import (
     Snapshot,
     StoredEvent,
     StoredMessage,
-    Value,
 )
 
 __all__ = [
@@ -70,7 +69,6 @@ __all__ = [
     "Snapshot",
     "StoredEvent",
     "StoredMessage",
-    "Value",
 ]
 
 

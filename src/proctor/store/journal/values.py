@@ -3,12 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal
 from enum import Enum
 from typing import Any, TypeAlias
-
-Value: TypeAlias = str | int | Decimal | datetime | list[Any] | dict[str, Any] | None
-"""What a column holds: text, integers, exact decimals, moments, and JSON values in JSON columns."""
 
 
 class Durability(Enum):
@@ -90,8 +86,8 @@ class Row:
     """
 
     table: str
-    key: Mapping[str, Value]
-    values: Mapping[str, Value]
+    key: Mapping[str, Any]
+    values: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
