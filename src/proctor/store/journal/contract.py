@@ -48,6 +48,7 @@ from proctor.store.journal.values import (
     Snapshot,
     StoredEvent,
     StoredMessage,
+    Value,
 )
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "Snapshot",
     "StoredEvent",
     "StoredMessage",
+    "Value",
 ]
 
 

@@ -3,8 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from enum import Enum
 from typing import Any, TypeAlias
+
+Value: TypeAlias = str | int | Decimal | datetime | list[Any] | dict[str, Any] | None
+"""What a column holds: text, integers, exact decimals, moments, and JSON values in JSON columns."""
 
 
 class Durability(Enum):
