@@ -2,6 +2,7 @@
 
 from proctor.agent import commands as cmd
 from proctor.agent import events as ev
+from proctor.agent.budgets import Cost
 from proctor.agent.deciding import Decision, nothing_new, refuse
 from proctor.agent.locks import startable
 from proctor.agent.view import ActionView, View, WaitView
@@ -50,6 +51,10 @@ def open_wait(view: View, command: cmd.OpenWait, now_ms: int) -> Decision:
         action = view.action(command.action)
         if action is None or "condition_missing" not in ACTION.table[action.state]:
             return refuse("state", f"action {command.action} is not ready")
+    if command.kind == "child":
+        problem = view.budgets.problem(Cost.from_json(command.spec.get("reserve", {})))
+        if problem is not None:
+            return refuse("budget", problem)
     wait = ev.WaitOpened(
         f"w{len(view.waits) + 1}",
         command.kind,

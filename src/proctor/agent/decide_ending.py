@@ -3,7 +3,7 @@
 from proctor.agent import commands as cmd
 from proctor.agent import events as ev
 from proctor.agent.deciding import Decision, cannot, nothing_new, refuse
-from proctor.agent.view import View
+from proctor.agent.view import ActionView, View
 from proctor.kernel.agent_states import RUN
 
 
@@ -20,7 +20,13 @@ def request_cancel(view: View, command: cmd.RequestCancel, now_ms: int) -> Decis
     reason = f"cancelled by {command.by}"
     closing = ev.RunClosing("cancelled", command.reason or reason)
     unknown = [ev.EffectsSettled(a.id, "unknown") for a in view.unfinished("stopped")]
-    return (requested, closing, *nothing_new(view, reason), *unknown)
+    done = [ev.EffectsSettled(a.id, "done") for a in view.actions if _undoable(a)]
+    settled = (*unknown, *done) if command.compensate else tuple(unknown)
+    return (requested, closing, *nothing_new(view, reason), *settled)
+
+
+def _undoable(action: ActionView) -> bool:
+    return action.state == "done" and action.effect != "pure" and not action.timed_out
 
 
 def close(view: View, command: cmd.Close, now_ms: int) -> Decision:

@@ -146,6 +146,9 @@ def wait_opened(view: View, event: ev.WaitOpened, at_ms: int) -> View:
         event.spec,
         view.version + 1,
     )
+    if event.wait_kind == "child":  # a subtask draws from its parent
+        amount = Cost.from_json(event.spec.get("reserve", {}))
+        view = replace(view, budgets=view.budgets.reserve(event.wait, amount))
     if event.action is not None and event.wait_kind != "statement":
         action = _advance(_get(view, event.action), "condition_missing", wait=event.wait)
         view = _put(view, action)
@@ -162,6 +165,10 @@ def wait_closed(view: View, event: ev.WaitClosed, at_ms: int) -> View:
         waits=view.waits.replace(int(wait.id[1:]) - 1, closed),
         open_waits=tuple(w for w in view.open_waits if w != wait.id),
     )
+    if wait.kind == "child":
+        spent = event.value.get("spent") if isinstance(event.value, dict) else None
+        cost = None if spent is None else Cost.from_json(spent)
+        view = replace(view, budgets=view.budgets.settle(wait.id, cost))
     if wait.action is None or wait.kind == "statement":
         return view
     return _put(view, _answered(_get(view, wait.action), wait, event, view.version + 1))

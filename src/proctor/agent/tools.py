@@ -9,7 +9,7 @@ The effect class decides what happens when the runtime does not know how an exec
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -105,12 +105,16 @@ class Compensation:
     arguments: Mapping[str, Any]
 
 
+async def _nothing(pgid: int) -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What an execution is told. `answer` is what its need was answered with.
 
-    `started_group(pgid)` records a process group before the tool relies on it, so that a later
-    worker can stop what a dead one left running.
+    `await started_group(pgid)` records a process group before the tool relies on it, so that a
+    later worker can stop what a dead one left running.
     """
 
     run_id: str
@@ -118,7 +122,7 @@ class ToolContext:
     attempt: int
     fence: int
     answer: Any = None
-    started_group: Callable[[int], None] = lambda pgid: None
+    started_group: Callable[[int], Awaitable[None]] = _nothing
 
 
 class Tool(ABC):
@@ -150,6 +154,10 @@ class Tool(ABC):
     def needs(self, arguments: Arguments) -> Need | None:
         """A condition to be met first, or None."""
         return None
+
+    async def revision(self, arguments: Arguments) -> str:
+        """What the resource is now (a hash, a version). An approval is bound to it."""
+        return ""
 
     async def preconditions(self, arguments: Arguments) -> str | None:
         """Why the world does not allow the action now (a changed file, an old version), or None.
