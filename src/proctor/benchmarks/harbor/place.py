@@ -9,13 +9,13 @@ from proctor.benchmarks.harbor.config import TaskFile
 from proctor.benchmarks.harbor.context import BuildContext
 from proctor.benchmarks.harbor.dockerfile import DockerfileError
 from proctor.benchmarks.harbor.hosts import policy
-from proctor.benchmarks.harbor.ignore import DockerIgnore
 from proctor.benchmarks.harbor.recipe import Recipe
 from proctor.benchmarks.harbor.recipe import read as read_recipe
 from proctor.benchmarks.harbor.templates import Resolved
 from proctor.benchmarks.harbor.tree import TaskTree
 from proctor.environments.contract import EnvironmentSpec, Resources
 from proctor.environments.network import NetworkPhases
+from proctor.kernel.ignore import DockerIgnore
 
 MAX_COPIES = 10_000
 """The most (file, place) pairs of one task; a folder from which nothing is left out is one."""
