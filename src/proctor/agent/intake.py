@@ -23,6 +23,8 @@ async def take_in(desk: Desk) -> None:
     while desk.replies:
         number, found = desk.replies.popleft()
         take_up(desk, number, found)
+        await desk.recorder.flush()  # it is paid for: nobody should have to ask again
+        fault_point("agent.turn.recorded")
     while desk.commands:
         desk.recorder.apply(desk.commands.popleft())
     _timers(desk)

@@ -55,8 +55,8 @@ Step: TypeAlias = (
 
 
 class ScriptedPolicy(Policy):
-    """Turn n is step n of a script: a proposal, or a function of the conversation. A script that
-    is used up proposes its end."""
+    """The n-th reply is step n of a script: a proposal, or a function of the conversation. A reply
+    that was lost is given again. A script that is used up proposes its end."""
 
     name = "scripted"
 
@@ -65,9 +65,10 @@ class ScriptedPolicy(Policy):
         self._end = end
 
     async def propose(self, messages: Sequence[Message], context: TurnContext) -> Proposal:
-        if context.turn > len(self._steps):
+        replied = sum(1 for message in messages if message["role"] == "assistant")
+        if replied >= len(self._steps):
             return Proposal(self._end)
-        step = self._steps[context.turn - 1]
+        step = self._steps[replied]
         if isinstance(step, Proposal):
             return step
         made = step(messages)

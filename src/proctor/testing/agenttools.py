@@ -23,7 +23,7 @@ from proctor.testing.otherside import ask
 
 class Outside(Tool):
     """Has one effect outside for each execution. Arguments: `path` (what it writes, by default
-    everything), `answer` (lose, refuse). Points `tool.before_effect` and `tool.after_effect`."""
+    everything), `answer` (lose, refuse), `padding` (blanks in the result). Points `tool.before_effect` and `tool.after_effect`."""
 
     once = False
 
@@ -40,7 +40,8 @@ class Outside(Tool):
         fault_point("tool.after_effect")
         if "refused" in answer:
             raise Rejected("the other side refused")
-        return ToolResult(f"effect {answer['effects']}", {"effects": answer["effects"]})
+        text = f"effect {answer['effects']}" + " " * int(arguments.get("padding", 0))
+        return ToolResult(text, {"effects": answer["effects"]})
 
 
 class PureTool(Tool):
@@ -59,7 +60,7 @@ class PureTool(Tool):
         fault_point("tool.before_effect")
         await ask(self._socket, {"do": f"read {op_key}"})
         fault_point("tool.after_effect")
-        return ToolResult("read")
+        return ToolResult("read" + " " * int(arguments.get("padding", 0)))
 
 
 class IdempotentTool(Outside):
