@@ -79,8 +79,7 @@ class PostgresqlSession:
 
     def _attempt(self, jobs: list[Append]) -> Exception | None:
         try:
-            self._connected()
-            self._set_sync(any(job.barrier for job in jobs))
+            self._prepare(any(job.barrier for job in jobs))
             _point("append", "begin")
         except (psycopg.Error, OSError) as error:
             return error
@@ -113,8 +112,7 @@ class PostgresqlSession:
 
     def _transaction(self, job: Call) -> None:
         try:
-            self._connected()
-            self._set_sync(job.barrier)
+            self._prepare(job.barrier)
             _point(job.role, "begin")
             with self.connection.transaction():
                 job.answer = job.function(self)
@@ -134,6 +132,17 @@ class PostgresqlSession:
         if self._lost:
             self.connection = self._connect()
             self._synced = True
+
+    def _prepare(self, synced: bool) -> None:
+        """Connected and with this setting, also if the connection turns out to be lost."""
+        self._connected()
+        try:
+            self._set_sync(synced)
+        except psycopg.OperationalError:
+            if not self._lost:
+                raise
+            self._connected()
+            self._set_sync(synced)
 
     def _set_sync(self, synced: bool) -> None:
         if synced is not self._synced:
