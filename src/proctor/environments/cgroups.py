@@ -18,11 +18,13 @@ _OWN = "/proc/self/cgroup"
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """A place for groups. `parent` is the folder that they are made in."""
+    """A place for groups. `parent` is the folder that they are made in, `root` where the whole
+    hierarchy is mounted."""
 
     version: int
     controllers: tuple[str, ...]
     parent: str
+    root: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def hierarchies(mounts: str, own: str) -> Iterator[Hierarchy]:
             held = tuple(n for n in CONTROLLERS if n in options.split()[-1].split(","))
             inside = next((paths[name] for name in held if name in paths), None)
             if held and inside is not None and (place := _below(mount, root, inside)):
-                yield Hierarchy(1, held, place)
+                yield Hierarchy(1, held, place, mount)
         elif kind == "cgroup2" and (place := _below(mount, root, paths.get("", "/"))):
             found = _handing_down(mount, place)
             if found is not None:
@@ -105,12 +107,12 @@ def _handing_down(mount: str, place: str) -> Hierarchy | None:
         held = _words(f"{place}/cgroup.subtree_control")
         wanted = tuple(n for n in CONTROLLERS if n in held)
         if wanted:
-            return Hierarchy(2, wanted, place)
+            return Hierarchy(2, wanted, place, mount)
         if place == mount or len(place) <= len(mount):
             break
         place = os.path.dirname(place)
     offered = tuple(n for n in CONTROLLERS if n in _words(f"{mount}/cgroup.controllers"))
-    return Hierarchy(2, offered, mount) if offered else None
+    return Hierarchy(2, offered, mount, mount) if offered else None
 
 
 def _problem(place: Hierarchy) -> str:
@@ -137,11 +139,11 @@ def _words(path: str) -> list[str]:
 
 def read(path: str) -> str:
     """A control file's text."""
-    with open(path, encoding="ascii") as stream:
+    with open(path, encoding="utf-8") as stream:
         return stream.read()
 
 
 def write(path: str, text: str) -> None:
     """Set a control file."""
-    with open(path, "w", encoding="ascii") as stream:
+    with open(path, "w", encoding="utf-8") as stream:
         stream.write(text)

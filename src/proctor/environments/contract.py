@@ -41,7 +41,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, final
 
 from proctor.environments.answering import answered
 from proctor.environments.gates import gate_of
@@ -49,6 +49,9 @@ from proctor.environments.network import NetworkPolicy
 from proctor.environments.spec import EnvironmentSpec as EnvironmentSpec
 from proctor.environments.spec import Resources as Resources
 from proctor.kernel.errors import EnvironmentFault
+
+if TYPE_CHECKING:
+    from proctor.environments.reaping.leftovers import Source
 
 OUTPUT_LIMIT_BYTES = 1_000_000
 """Default bound on captured output per stream; the head and the tail are kept."""
@@ -271,6 +274,12 @@ class Environment(ABC):
         self, spec: EnvironmentSpec, labels: Mapping[str, str]
     ) -> EnvironmentSession:
         """Open a session for a specification without problems. Called by `open` only."""
+
+    def owned(self) -> "Source | None":
+        """What knows the things that sessions of this provider leave when their driver is killed,
+        for `proctor env list|reap`. Default: nothing besides folders, processes and control
+        groups of this host, which are known anyway."""
+        return None
 
     def facts(self) -> dict[str, Any]:
         """What is worth recording about the provider on this machine."""

@@ -310,7 +310,7 @@ while True:
     )
     assert result.timed_out
     assert 20 < int(result.stdout.split()[0]) < 64
-    left = [pid for pid in proctable._pids() if pid > since and b"time.sleep(600)" in _cmdline(pid)]
+    left = [pid for pid in proctable.pids() if pid > since and b"time.sleep(600)" in _cmdline(pid)]
     assert left == []
 
 
@@ -366,7 +366,7 @@ asyncio.run(main())
     )
     root = process.stdout.readline().strip()
     try:
-        sleepers = [pid for pid in proctable._pids() if b"98765" in _cmdline(pid)]
+        sleepers = [pid for pid in proctable.pids() if b"98765" in _cmdline(pid)]
         watched = [os.pidfd_open(pid) for pid in sleepers]
         assert len(watched) >= 2
         process.kill()

@@ -41,6 +41,11 @@ def own_groups():
     }
 
 
+def fresh_name():
+    owner = Owner.this_process()
+    return owner.group_name(owner.new_name())
+
+
 def run(command, wishes, **more):
     """The result of one command in a new sandbox that must leave no group behind."""
 
@@ -75,8 +80,8 @@ OWN = "4:memory:/pod/7/inner\n3:pids:/elsewhere\n2:cpu,cpuacct:/\n1:name=systemd
 
 def test_version_1_is_found_in_its_mounts():
     assert list(hierarchies(V1, OWN)) == [
-        Hierarchy(1, ("cpu",), "/sys/fs/cgroup/cpu"),
-        Hierarchy(1, ("memory",), "/sys/fs/cgroup/memory/inner"),
+        Hierarchy(1, ("cpu",), *["/sys/fs/cgroup/cpu"] * 2),
+        Hierarchy(1, ("memory",), "/sys/fs/cgroup/memory/inner", "/sys/fs/cgroup/memory"),
     ]  # the mount of pids shows another part of the hierarchy than ours
 
 
@@ -104,7 +109,7 @@ def test_version_2_is_taken_where_it_hands_controllers_down(
     make_v2(tmp_path, handed_down)
     mounts = f"35 30 0:31 / {tmp_path} rw - cgroup2 cgroup2 rw,nsdelegate\n"
     (found,) = hierarchies(mounts, "0::/a/b\n")
-    assert found == Hierarchy(2, controllers, os.path.normpath(tmp_path / parent))
+    assert found == Hierarchy(2, controllers, os.path.normpath(tmp_path / parent), str(tmp_path))
 
 
 def test_hybrid_machines_use_both(tmp_path):
@@ -129,7 +134,7 @@ def test_why_a_controller_cannot_be_used_is_said(monkeypatch, tmp_path):
 
 
 def test_settings_of_version_2():
-    place = Hierarchy(2, ("memory", "pids", "cpu"), "/x")
+    place = Hierarchy(2, ("memory", "pids", "cpu"), "/x", "/x")
     limits = GroupLimits(memory_mb=2, pids=7, cpus=1.5)
     assert dict(grouping._settings(limits, place)) == {
         "memory.max": "2097152",
@@ -149,7 +154,7 @@ def sleepers(group):
 
 def test_members_are_killed_and_the_group_is_removed(groups):
     async def body():
-        group = ControlGroup(Owner.this_process().new_name(), GroupLimits(pids=50, cpus=0.5))
+        group = ControlGroup(fresh_name(), GroupLimits(pids=50, cpus=0.5))
         assert len(own_groups()) == len(group.entrances) == 2
         child = sleepers(group)
         await asyncio.gather(group.remove(), asyncio.to_thread(child.wait, 30))
@@ -161,7 +166,7 @@ def test_members_are_killed_and_the_group_is_removed(groups):
 
 
 def test_a_group_that_cannot_be_made_leaves_nothing(groups):
-    name = Owner.this_process().new_name()
+    name = fresh_name()
     with pytest.raises(EnvironmentFault) as caught:
         ControlGroup(name, GroupLimits(pids=-1, cpus=1))
     assert caught.value.fault_code == "cannot_start"
@@ -172,15 +177,17 @@ def test_a_group_that_cannot_be_made_leaves_nothing(groups):
 
 EAT = """
 import os, sys
-for _ in range(int(sys.argv[1])):
-    if os.fork() == 0:
-        held = bytearray(60_000_000)
-        for at in range(0, len(held), 4096): held[at] = 1
-        os.write(1, b'+')
-        os._exit(os.read(0, 1) != b'')
-codes = [os.wait()[1] for _ in range(int(sys.argv[1]))]
-sys.exit(3 if any(codes) else 0)
+def eat(more):
+    held = bytearray(60_000_000)
+    for at in range(0, len(held), 4096): held[at] = 1
+    os.write(1, b'+')
+    if more == 1: return 0
+    child = os.fork()
+    if child == 0: os._exit(eat(more - 1))
+    return 3 if os.waitpid(child, 0)[1] else held[0] - 1
+sys.exit(eat(int(sys.argv[1])))
 """
+"""So many processes that hold 60 MB each, all at the same time."""
 
 
 def test_memory_counts_for_all_processes_together_and_is_told_apart(bubblewrap):

@@ -32,7 +32,7 @@ from proctor.environments.network import (
 )
 from proctor.environments.process import run_child
 from proctor.environments.rooted import gone
-from proctor.environments.variables import base_variables
+from proctor.environments.variables import SESSION_MARK, base_variables
 from proctor.kernel.errors import EnvironmentFault
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -122,11 +122,12 @@ class BubblewrapSession(HostedSession):
             before = group.kills() if group else 0
             limits = self._limits(resources or self._spec.resources, group)
             with started.descriptors(self._fixed_args, variables) as (args, report, status):
+                within = self._network.entered() if self._network else None
                 start = Start(
                     [*started.outer(self._machine, group), "--args", str(args),
                      "--json-status-fd", str(report), "--", *started.inner(argv, place, limits)],
-                    cwd="/", env=CLEAN, stdin=stdin, keep_fds=(args, report),
-                    lingers=False, within=self._network.entered() if self._network else None,
+                    cwd="/", env={**CLEAN, SESSION_MARK: self._name}, stdin=stdin,
+                    keep_fds=(args, report), lingers=False, within=within,
                 )  # fmt: skip
                 kills = self._kills
                 result = await run_child(
@@ -179,14 +180,14 @@ class BubblewrapSession(HostedSession):
         """The session's control group, or one of the command's own where its wishes differ."""
         if resources is None or resources == self._spec.resources:
             if self._group is None and (limits := GroupLimits.of(self._spec.resources)).controllers:
-                self._group = ControlGroup(self._name, limits)
+                self._group = ControlGroup(self._owner.group_name(self._name), limits)
             yield self._group
             return
         limits = GroupLimits.of(resources)
         if not limits.controllers:
             yield None
             return
-        group = ControlGroup(self._owner.new_name(), limits)
+        group = ControlGroup(self._owner.group_name(self._owner.new_name()), limits)
         try:
             yield group
         finally:

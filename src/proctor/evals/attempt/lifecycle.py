@@ -122,6 +122,8 @@ class Try:
     async def _opened(self, plan: ExecutionPlan, owned: Ownership, name: str) -> EnvironmentSession:
         """Open a session and own it in the same step; one that comes too late is closed."""
         labels = {**self._s.labels, "task": self._job.task.id, "attempt": str(self._job.index)}
+        if plan.keep_environment:
+            labels["kept"] = "true"  # spared when what this process leaves is cleaned up
         session = await self._s.components.environment.open(plan.environment, labels)
         if too_late():
             await session.close()
