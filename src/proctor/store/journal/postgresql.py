@@ -33,6 +33,12 @@ except ImportError as error:
 
 SCHEMA = "proctor_agent"
 """The database schema that holds a journal's tables."""
+_PLANNING = (
+    # One plan for any number of rows in a group: planning costs more than running.
+    b"SET plan_cache_mode = force_generic_plan", b"SET jit = off",
+    # It is made when the tables are small, and must be right when they are large.
+    b"SET enable_seqscan = off", b"SET enable_mergejoin = off",
+)  # fmt: skip
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _CREATING = 0x70726A31  # the number of the advisory lock under which tables are made
 
@@ -119,6 +125,8 @@ class _Opener:
             self._url, autocommit=True, application_name="proctor-journal"
         )
         connection.execute(f'SET search_path TO "{self._schema}"'.encode())
+        for setting in _PLANNING:
+            connection.execute(setting)
         if self._access is Access.READ:
             connection.execute("SET default_transaction_read_only = on")
         return connection

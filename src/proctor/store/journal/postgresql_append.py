@@ -41,7 +41,7 @@ def group_statement(jobs: Sequence[Append]) -> tuple[str, list[list[Any]]]:
         for of, values in job.rows:
             rows.setdefault(of, []).append((item, *values))
         deliveries += [(item, run_id, *cells) for run_id, cells in job.deliveries]
-    shapes = tuple(rows)
+    shapes = tuple(sorted(rows, key=lambda of: (of.table, of.columns)))  # fewer different texts
     arrays = _arrays(runs, 5 + len(RUN_COLUMNS))
     if events:
         arrays += _arrays(events, 1 + len(_EVENT))

@@ -96,7 +96,7 @@ class PostgresqlSession:
     def append(self, jobs: Sequence[Append]) -> None:
         """See Session."""
         text, arrays = group_statement(jobs)
-        done = {row[0] for row in self.connection.execute(text.encode(), arrays).fetchall()}
+        done = {row[0] for row in self.connection.execute(text.encode(), arrays, prepare=True)}
         again = False
         for item, job in enumerate(jobs):
             if item in done:

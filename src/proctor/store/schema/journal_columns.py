@@ -7,44 +7,6 @@ SCHEMA_VERSION = 1
 
 # table → column → (kind, needed when the row is new)
 COLUMNS: dict[str, dict[str, tuple[str, bool]]] = {
-    "blob": {
-        "digest": ("text", True),
-        "size": ("integer", True),
-        "media_type": ("text", True),
-    },
-    "blob_part": {
-        "digest": ("text", True),
-        "number": ("integer", True),
-        "data": ("bytes", True),
-    },
-    "run": {
-        "run_no": ("integer", False),
-        "run_id": ("text", True),
-        "task_id": ("text", False),
-        "parent_run_id": ("text", False),
-        "parent_action_id": ("text", False),
-        "state": ("text", True),
-        "version": ("integer", False),
-        "fence": ("integer", False),
-        "owner": ("text", False),
-        "lease_until": ("moment", False),
-        "config_digest": ("text", False),
-        "permission_epoch": ("integer", False),
-        "cancel_seq": ("integer", False),
-        "body": ("json", False),
-        "created_at": ("moment", True),
-    },
-    "schema_version": {
-        "version": ("integer", True),
-    },
-    "task": {
-        "task_id": ("text", True),
-        "goal": ("text", False),
-        "scope": ("json", False),
-        "acceptance": ("json", False),
-        "body": ("json", False),
-        "created_at": ("moment", True),
-    },
     "action": {
         "run_no": ("integer", True),
         "action_id": ("text", True),
@@ -73,6 +35,16 @@ COLUMNS: dict[str, dict[str, tuple[str, bool]]] = {
         "external_ref": ("text", False),
         "process_id": ("text", False),
         "body": ("json", False),
+    },
+    "blob": {
+        "digest": ("text", True),
+        "size": ("integer", True),
+        "media_type": ("text", True),
+    },
+    "blob_part": {
+        "digest": ("text", True),
+        "number": ("integer", True),
+        "data": ("bytes", True),
     },
     "budget_entry": {
         "run_no": ("integer", True),
@@ -112,11 +84,39 @@ COLUMNS: dict[str, dict[str, tuple[str, bool]]] = {
         "state": ("text", True),
         "body": ("json", False),
     },
+    "run": {
+        "run_no": ("integer", False),
+        "run_id": ("text", True),
+        "task_id": ("text", False),
+        "parent_run_id": ("text", False),
+        "parent_action_id": ("text", False),
+        "state": ("text", True),
+        "version": ("integer", False),
+        "fence": ("integer", False),
+        "owner": ("text", False),
+        "lease_until": ("moment", False),
+        "config_digest": ("text", False),
+        "permission_epoch": ("integer", False),
+        "cancel_seq": ("integer", False),
+        "body": ("json", False),
+        "created_at": ("moment", True),
+    },
+    "schema_version": {
+        "version": ("integer", True),
+    },
     "snapshot": {
         "run_no": ("integer", True),
         "seq": ("integer", True),
         "version": ("text", True),
         "body": ("json", False),
+    },
+    "task": {
+        "task_id": ("text", True),
+        "goal": ("text", False),
+        "scope": ("json", False),
+        "acceptance": ("json", False),
+        "body": ("json", False),
+        "created_at": ("moment", True),
     },
     "wait": {
         "run_no": ("integer", True),
@@ -140,18 +140,18 @@ COLUMNS: dict[str, dict[str, tuple[str, bool]]] = {
 
 # table → columns that identify a row
 KEYS: dict[str, tuple[str, ...]] = {
-    "blob": ("digest",),
-    "blob_part": ("digest", "number"),
-    "run": ("run_no",),
-    "schema_version": ("version",),
-    "task": ("task_id",),
     "action": ("run_no", "action_id"),
     "attempt": ("run_no", "action_id", "number"),
+    "blob": ("digest",),
+    "blob_part": ("digest", "number"),
     "budget_entry": ("run_no", "source_id", "kind"),
     "event": (),
     "inbox": ("run_no", "message_id"),
     "process": ("run_no", "process_id"),
+    "run": ("run_no",),
+    "schema_version": ("version",),
     "snapshot": ("run_no", "seq"),
+    "task": ("task_id",),
     "wait": ("run_no", "wait_id"),
     "workspace": ("run_no", "workspace_id"),
 }

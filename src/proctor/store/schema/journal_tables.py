@@ -13,7 +13,6 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
-    ForeignKey,
     Identity,
     Index,
     Integer,
@@ -66,10 +65,9 @@ def _json(name: str, default: str = "{}") -> Column[Any]:
 
 
 def _run_no(*, primary_key: bool = True) -> Column[Any]:
-    return Column(
-        "run_no", BigInteger, ForeignKey("run.run_no"), nullable=False, primary_key=primary_key,
-        autoincrement=False,
-    )  # fmt: skip
+    """The run of a row. No foreign key: it is read from the run's own row in the same statement,
+    runs are never deleted, and a check of each row would cost more than writing it."""
+    return _integer("run_no", primary_key=primary_key)
 
 
 def _numbered(name: str) -> Column[Any]:
