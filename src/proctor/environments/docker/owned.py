@@ -47,7 +47,7 @@ def labels_for(labels: Mapping[str, str]) -> dict[str, str]:
     return {
         **{f"{PREFIX}{name}": value for name, value in labels.items()},
         "proctor.provider": "docker",
-        OWNER: f"{owner.pid} {owner.started_ticks} {owner.boot_id}",
+        OWNER: f"{owner.pid} {owner.started_ticks} {owner.boot_id} {owner.namespace}".rstrip(),
         MACHINE: machine_name(),
     }
 
@@ -139,6 +139,6 @@ def _owned(row: Mapping[str, Any]) -> Owned:
 
 def _owner(text: str) -> Owner | None:
     words = text.split()
-    if len(words) not in (2, 3) or not all(word.isdecimal() for word in words[:2]):
+    if not 2 <= len(words) <= 4 or not all(word.isdecimal() for word in words[:2]):
         return None
-    return Owner(int(words[0]), int(words[1]), words[2] if len(words) == 3 else "")
+    return Owner(int(words[0]), int(words[1]), *words[2:], *[""] * (len(words) == 2))

@@ -19,6 +19,7 @@ from proctor.environments.docker.container import Container, Wanted
 from proctor.environments.docker.endpoint import Endpoint, endpoint
 from proctor.environments.docker.engine import Engine
 from proctor.environments.docker.images import Image, Images, ImageSettings
+from proctor.environments.docker.leftovers import Containers
 from proctor.environments.docker.probe import probed
 from proctor.environments.docker.session import DockerSession, Place
 from proctor.environments.limits import TIMEOUT_CEILING_S
@@ -128,6 +129,9 @@ class DockerEnvironment(Environment):
             await session.close()
             raise
         return session
+
+    def owned(self) -> Containers | None:
+        return None if isinstance(self._probed(), str) else Containers(self.endpoint())
 
     def facts(self) -> dict[str, Any]:
         here = self._probed()
