@@ -204,7 +204,7 @@ class Coordinator:
             desk.turn = None
             desk.recorder.apply(cmd.CloseTurn(turn.number, "the run was handed over"))
         for action in list(desk.view.unfinished("running")):
-            await desk.dispatcher.stop(action.id)
+            await desk.dispatcher.stop(action.id, lambda answer, means: None)
         clock = self._setup.clock
         deadline = clock.monotonic() + self._setup.timing.grace_s
         while desk.dispatcher.running and clock.monotonic() < deadline:

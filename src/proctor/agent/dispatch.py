@@ -6,7 +6,7 @@ connection, a time-out of something that cannot be stopped) is `lost`: the outco
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from proctor.agent.stopping import GRACE_S, stop_groups
@@ -60,6 +60,7 @@ class Execution:
         self.work: asyncio.Task[ToolResult] | None = None
         self.stopping = False
         self.confirmed = False
+        self.stopped = asyncio.Event()
 
 
 class Dispatcher:
@@ -80,17 +81,22 @@ class Dispatcher:
         self.running[execution.action.id] = execution
         self._spawn(self._run(execution))
 
-    async def stop(self, action_id: str) -> tuple[str, tuple[str, ...]]:
-        """Try to stop an execution: (confirmed | refused | timed_out, means). How it ended is told
-        through `ended` as ever."""
+    async def stop(self, action_id: str, tell: Callable[[str, tuple[str, ...]], None]) -> None:
+        """Try to stop an execution. `tell(answer, means)` is called with confirmed, refused or
+        timed_out before `ended` is called with how it ended."""
         execution = self.running.get(action_id)
         if execution is None or execution.work is None or execution.work.done():
-            return "confirmed", ()
-        if execution.tool.cancel is Cancel.NONE:
-            return "refused", ()
-        execution.stopping = True
-        means = await self._stop(execution)
-        return ("confirmed" if execution.confirmed else "timed_out"), means
+            tell("confirmed", ())
+        elif execution.tool.cancel is Cancel.NONE:
+            tell("refused", ())
+        elif execution.stopping:  # its time is up: that stop is under way
+            await execution.stopped.wait()
+            tell("confirmed" if execution.confirmed else "timed_out", ())
+        else:
+            execution.stopping = True
+            means = await self._stop(execution)
+            tell("confirmed" if execution.confirmed else "timed_out", means)
+            execution.stopped.set()
 
     async def close(self) -> None:
         """Give up everything that still runs in this process and wait for its tasks."""
@@ -124,8 +130,9 @@ class Dispatcher:
         if timed_out and not execution.stopping and execution.tool.cancel is not Cancel.NONE:
             execution.stopping = True
             await self._stop(execution)
-        elif timed_out and execution.stopping:
-            await asyncio.wait({execution.work}, timeout=self._grace_s)
+            execution.stopped.set()
+        elif execution.stopping:
+            await execution.stopped.wait()
         tool_ms = int((self._clock.monotonic() - began) * 1000)
         self.running.pop(action.id, None)
         self._ended(self._outcome(execution, tool_ms))
@@ -169,8 +176,10 @@ class Dispatcher:
         if work.cancelled():
             return self._stopped(execution, head, tool_ms)
         error = work.exception()
+        killed = execution.stopping and execution.tool.cancel is Cancel.PROCESS
         if error is None:
-            return self._result(execution, head, work.result(), tool_ms)
+            ended = self._result(execution, head, work.result(), tool_ms)
+            return replace(ended, timed_out=True) if killed and ended.outcome == "result" else ended
         text = _said(error)
         if isinstance(error, RefusedBeforeEffect):
             return Ended(*head, "refused", text, tool_ms=tool_ms)
@@ -178,6 +187,8 @@ class Dispatcher:
             return Ended(*head, "rejected", text, tool_ms=tool_ms)
         if isinstance(error, StoppedWithoutEffect):
             return Ended(*head, "stopped_without_effect", text, tool_ms=tool_ms)
+        if killed and execution.confirmed:  # whatever it made of that: its processes are gone
+            return self._stopped(execution, head, tool_ms)
         return Ended(*head, "lost", text, tool_ms=tool_ms)
 
     def _stopped(self, execution: Execution, head: tuple[str, int, int], tool_ms: int) -> Ended:

@@ -56,9 +56,11 @@ def _stop_running(desk: Desk) -> None:
 
 
 async def _stop(desk: Desk, action: ActionView) -> None:
-    try:
-        answer, means = await desk.dispatcher.stop(action.id)
+    def tell(answer: str, means: tuple[str, ...]) -> None:
         desk.commands.append(cmd.AnswerStop(action.id, action.attempts, answer, means))
+
+    try:
+        await desk.dispatcher.stop(action.id, tell)
     finally:
         desk.stops.pop(action.id, None)
         desk.wake()

@@ -18,6 +18,8 @@ from proctor.store.journal.contract import Message, StoredMessage
 
 async def take_in(desk: Desk) -> None:
     """Turn everything that has come in into events; what was acknowledged is durable after."""
+    while desk.commands:  # how a stop went is recorded before how the execution ended
+        desk.recorder.apply(desk.commands.popleft())
     while desk.attempts:
         await _attempt(desk, desk.attempts.popleft())
     while desk.replies:
@@ -25,8 +27,6 @@ async def take_in(desk: Desk) -> None:
         take_up(desk, number, found)
         await desk.recorder.flush()  # it is paid for: nobody should have to ask again
         fault_point("agent.turn.recorded")
-    while desk.commands:
-        desk.recorder.apply(desk.commands.popleft())
     _timers(desk)
     if desk.mail:
         desk.mail = False
