@@ -9,11 +9,11 @@ from proctor.store.journal.shared_locks import file_system_of, locks_are_shared
 
 MOUNTS = r"""
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
-40 22 0:40 / /home rw,relatime shared:20 - nfs4 server:/home rw
-41 22 0:41 / /home/local\040disk rw,relatime - xfs /dev/vdb rw
+40 22 0:40 / /far rw,relatime shared:20 - nfs4 server:/far rw
+41 22 0:41 / /far/local\040disk rw,relatime - xfs /dev/vdb rw
 42 22 0:42 / /mnt rw - ext4 /dev/vdc rw
 43 42 0:43 / /mnt rw master:3 propagate_from:2 - 9p share rw
-44 22 0:44 / /homes rw - btrfs /dev/vdd rw
+44 22 0:44 / /fars rw - btrfs /dev/vdd rw
 garbage
 """
 
@@ -22,10 +22,10 @@ garbage
     ("path", "kind"),
     [
         ("/", "ext4"),
-        ("/home", "nfs4"),
-        ("/home/a/b", "nfs4"),
-        ("/home/local disk/x", "xfs"),
-        ("/homes/x", "btrfs"),
+        ("/far", "nfs4"),
+        ("/far/a/b", "nfs4"),
+        ("/far/local disk/x", "xfs"),
+        ("/fars/x", "btrfs"),
         ("/mnt/x", "9p"),
         ("/mntx", "ext4"),
     ],
@@ -40,7 +40,7 @@ def test_no_table_of_mounts_says_nothing():
 
 def test_a_network_file_system_does_not_share(tmp_path):
     assert locks_are_shared(str(tmp_path), "")
-    mounts = f"40 22 0:40 / {tmp_path} rw - nfs4 server:/home rw"
+    mounts = f"40 22 0:40 / {tmp_path} rw - nfs4 server:/far rw"
     assert not locks_are_shared(str(tmp_path), mounts)
 
 
