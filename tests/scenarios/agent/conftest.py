@@ -33,11 +33,13 @@ def place(request, tmp_path):
 
 @pytest.fixture
 def worker(socket):
-    """`worker(place, run_id, point, hit)`: a worker process to its end; its exit code."""
+    """`worker(place, run_id, point, hit)`: a worker that is killed there, to its end; its exit
+    code."""
 
     def run(place, run_id, *fault):
         argv = [sys.executable, "-m", "tests.scenarios.agent.child"]
-        argv += [place.text(), socket, run_id, *(str(word) for word in fault)]
+        argv += [place.text(), socket, run_id]
+        argv += ["kill", *(str(word) for word in fault)] if fault else []
         done = subprocess.run(
             argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
         )

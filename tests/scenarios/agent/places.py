@@ -55,7 +55,7 @@ def script_of(name: str, effect: str):
         )
         return ScriptedPolicy([Proposal("", calls), said])
     assert name == "subtask"
-    return ScriptedPolicy([Proposal("", (ToolCall("c1", "subtask", {"goal": f"one {effect}"}),))])
+    return ScriptedPolicy([Proposal("", (ToolCall("c1", "subtask", {"goal": f"ask {effect}"}),))])
 
 
 def said(conversation):
