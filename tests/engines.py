@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import os
 import tempfile
+import zlib
 from pathlib import Path
 
 from tests import rootfs
@@ -13,7 +14,7 @@ from proctor.environments.docker.engine import Engine, EngineError, collected
 from proctor.kernel import jsontext
 
 ADDRESSES = {"docker": "PROCTOR_TEST_DOCKER", "podman": "PROCTOR_TEST_PODMAN"}
-IMAGE = "localhost/proctor-test:1"
+IMAGE = f"localhost/proctor-test:{zlib.crc32(Path(rootfs.__file__).read_bytes()):08x}"
 """A root file system of this machine's own programs: sh, bash, python3 and the usual ones."""
 
 
@@ -55,6 +56,6 @@ async def _ensure(where: str) -> None:
             last = (await collected(answer)).strip().split(b"\n")[-1]
         made = jsontext.loads(last)["status"].removeprefix("sha256:")
         repository, _, tag = IMAGE.rpartition(":")
-        await engine.call("POST", f"/images/{made}/tag", {"repo": repository, "tag": tag})
+        await engine.done("POST", f"/images/{made}/tag", {"repo": repository, "tag": tag})
     finally:
         engine.close()

@@ -2,7 +2,7 @@
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from proctor.benchmarks.harbor.config import TaskFile
@@ -59,8 +59,14 @@ def place_of(
             None,
             section.gpus or None,
         ),
+        context=_context(section.docker_image, tree, dockerfile),
     )
     return Place(spec, _identity(config, spec, {**image_env, **env.identity}))
+
+
+def _context(image: str | None, tree: TaskTree, dockerfile: str | None) -> str | None:
+    """The folder to build an image from; none where the task names one that is built already."""
+    return str(tree.folder / "environment") if image is None and dockerfile is not None else None
 
 
 def _phases(config: TaskFile) -> NetworkPhases:
@@ -109,8 +115,9 @@ def _portable_copies(recipe: Recipe, context: BuildContext) -> tuple[tuple[str, 
 
 def _identity(config: TaskFile, spec: EnvironmentSpec, env: Mapping[str, str]) -> dict[str, Any]:
     """What identifies the environment, without paths of this host and without secrets."""
+    placeless = replace(spec, context=None, copies=())
     return {
-        "environment": {**spec.to_json(), "copies": [], "env": dict(env)},
+        "environment": {**placeless.to_json(), "env": dict(env)},
         "agent": config.agent.model_dump(mode="json"),
         "portable": config.portable,
     }

@@ -101,7 +101,7 @@ class Container:
     async def start(self) -> None:
         """Start it. Raises EnvironmentFault `cannot_start` with what the engine says."""
         try:
-            await self.engine.call("POST", f"/containers/{self.name}/start")
+            await self.engine.done("POST", f"/containers/{self.name}/start")
         except EngineError as error:
             raise EnvironmentFault(
                 f"the container does not start: {error.message}", code="cannot_start"
@@ -147,7 +147,7 @@ class Container:
                 return
             self.kills += 1
             try:
-                await self.engine.call("POST", f"/containers/{self.name}/restart", {"t": "0"})
+                await self.engine.done("POST", f"/containers/{self.name}/restart", {"t": "0"})
             except EngineError as error:
                 raise self.fault(error, "restart it") from error
 

@@ -49,11 +49,22 @@ class Engine:
         *,
         timeout_s: float = CALL_S,
     ) -> Any:
-        """One call with a JSON answer (None where there is no body)."""
+        """One call with a JSON answer."""
+        return jsontext.loads(await self.done(method, path, query, json, timeout_s=timeout_s))
+
+    async def done(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        json: Any = None,
+        *,
+        timeout_s: float = CALL_S,
+    ) -> bytes:
+        """One call whose answer says nothing more than that it was done."""
         body = b"" if json is None else jsontext.dumps(json).encode()
         async with asyncio.timeout(timeout_s), self.answer(method, path, query, body) as answer:
-            data = await collected(answer)
-        return jsontext.loads(data) if data.strip() else None
+            return await collected(answer)
 
     @asynccontextmanager
     async def answer(

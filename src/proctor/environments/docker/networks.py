@@ -48,7 +48,7 @@ class Networks:
     async def _change(self, network: str, action: str, extra: Mapping[str, Any]) -> None:
         body = {"Container": self._container.name, **extra}
         try:
-            await self._container.engine.call("POST", f"/networks/{network}/{action}", None, body)
+            await self._container.engine.done("POST", f"/networks/{network}/{action}", None, body)
         except EngineError as error:
             raise self._container.fault(error, f"{action} {network}") from error
 

@@ -118,7 +118,7 @@ async def reap(
 async def remove(engine: Engine, name: str) -> None:
     """Remove a container with its processes and volumes; nothing happens when it is not there."""
     try:
-        await engine.call("DELETE", f"/containers/{name}", {"force": "1", "v": "1"})
+        await engine.done("DELETE", f"/containers/{name}", {"force": "1", "v": "1"})
     except EngineError as error:
         if error.status != 404 and "already in progress" not in error.message:
             raise

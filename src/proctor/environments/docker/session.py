@@ -142,7 +142,11 @@ class DockerSession(EnvironmentSession):
             return ended.exit_code
         if self.container.kills > kills:
             return 137  # by `kill_processes`
-        await self._check_alive()
+        # It killed its own group, or the container is going: engines say "running" until that is
+        # over, so only another command tells.
+        self._check_open()
+        await self.container.plain(["/bin/sh", "-c", ":"], limit_s=_KILL_CALL_S)
+        await self.container.ensure_running()
         try:
             facts = await self.container.engine.call("GET", f"/exec/{running.exec_id}/json")
         except EngineError as error:
@@ -265,10 +269,6 @@ class DockerSession(EnvironmentSession):
     def _check_open(self) -> None:
         if self._closed:
             raise gone("this environment is closed")
-
-    async def _check_alive(self) -> None:
-        self._check_open()
-        await self.container.ensure_running()
 
     def _inside(self, path: str) -> str:
         self._check_open()
