@@ -3,12 +3,16 @@
 Seen from outside: the system calls of a writing process between its marks.
 """
 
+import asyncio
 import re
 import shutil
 import subprocess
 import sys
 
 import pytest
+
+from proctor.store.journal.sqlite import open_sqlite
+from proctor.testing.conformance.journal_base import contents, event, put
 
 WRITER = """
 import asyncio, os, sys
@@ -92,3 +96,56 @@ def test_a_lazy_append_that_is_repeated_with_a_barrier_reaches_the_disk(synced):
 
 def test_barriers_of_many_runs_share_their_way_to_the_disk(synced):
     assert 1 <= synced["together"] <= 4
+
+
+FAILING = """
+import asyncio, sys
+from proctor.kernel.errors import StorageError
+from proctor.store.journal.contract import CommitUnknown, Durability
+from proctor.store.journal.sqlite import open_sqlite
+from proctor.testing.conformance.journal_base import contents, event, owned, put
+
+async def main():
+    async with open_sqlite(sys.argv[1]) as journal:
+        lease = await owned(journal)
+        version = 0
+        while True:
+            given = ("r", version, lease.fence, [event(str(version))])
+            answer = await journal.append(*given, durability=Durability.BARRIER)
+            if isinstance(answer, CommitUnknown):
+                break
+            version = answer.version
+        try:
+            await journal.append(*given)
+        except StorageError as error:
+            assert "open the journal again" in error.hint, error.hint
+            assert len(await contents(journal)) == version
+            sys.stdout.write(f"{version} {error}")
+
+asyncio.run(main())
+"""
+
+
+def test_after_a_failed_sync_nothing_more_is_promised(need, tmp_path):
+    need(shutil.which("strace"), "strace is needed to make a system call fail")
+    path = tmp_path / "journal.sqlite"
+    command = [
+        "strace", "-f", "-o", tmp_path / "trace", "-e", "trace=fdatasync",
+        "-e", "inject=fdatasync:error=EIO:when=14", sys.executable, "-c", FAILING, path,
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    need("ptrace" not in done.stderr.lower(), f"strace cannot trace here: {done.stderr[:200]}")
+    assert done.returncode == 0, done.stderr
+    version, _, said = done.stdout.partition(" ")
+    assert "the disk failed while syncing" in said
+
+    async def case():
+        async with open_sqlite(path) as journal:
+            row = await journal.run_row("r")
+            assert row.version in (int(version), int(version) + 1)
+            lease = await journal.claim("r", "two", 60, dead_owner=row.owner)
+            await put(journal, lease, row.version, event("next"))
+            found = await contents(journal)
+            assert [seq for seq, _ in found] == list(range(1, row.version + 2))
+
+    asyncio.run(case())

@@ -28,7 +28,7 @@ class Lane:
         opened: Callable[[], Callable[[Sequence[Job]], None]],
         closed: Callable[[], None],
     ) -> None:
-        self._opened = opened
+        self._open = opened
         self._closed = closed
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._gate = threading.Lock()
@@ -39,7 +39,15 @@ class Lane:
 
     def start(self) -> None:
         """Open; raises what `opened` raises."""
+        self.begin()
+        self.opened()
+
+    def begin(self) -> None:
+        """Start to open."""
         self._thread.start()
+
+    def opened(self) -> None:
+        """Wait until it is open; raises what the function `opened` raises."""
         self._started.wait()
         if self._failure is not None:
             self._thread.join()
@@ -66,7 +74,7 @@ class Lane:
 
     def _run(self) -> None:
         try:
-            work = self._opened()
+            work = self._open()
         except BaseException as error:  # noqa: BLE001 - raised by `start`
             self._failure = error
             self._started.set()

@@ -58,16 +58,28 @@ def open_postgresql(
     opener = _Opener(re.sub(r"^postgresql\+\w+://", "postgresql://", url), access, schema)
     writing = Lane("journal-writer", opener.writer, lambda: opener.end("writer"))
     reading = Lane("journal-reader", opener.reader, lambda: opener.end("reader"))
-    writing.start()
-    try:
-        reading.start()
-    except BaseException:
-        writing.end()
-        writing.join()
-        raise
+    _open_both(writing, reading)
     used = clock or SystemClock()
     behind_us = opener.now_us - microseconds(used.now())
     return StoredJournal((writing, reading), access, None, used, upgrades, behind_us)
+
+
+def _open_both(writing: Lane, reading: Lane) -> None:
+    """Both at once, because most of it is waiting for the server; neither if one fails."""
+    lanes = (writing, reading)
+    for lane in lanes:
+        lane.begin()
+    problems: list[BaseException] = []
+    for lane in lanes:
+        try:
+            lane.opened()
+        except BaseException as problem:  # noqa: BLE001 - raised when both have ended
+            problems.append(problem)
+    if problems:
+        for lane in lanes:
+            lane.end()
+            lane.join()
+        raise problems[0]
 
 
 class _Opener:

@@ -38,6 +38,7 @@ class SqliteSession:
         self._numbers: dict[str, int] = {}
         self._statements: dict[Shape, str] = {}
         self._synced: bool | None = None
+        self._broken: StorageError | None = None
 
     def rows(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
         """See Session."""
@@ -54,6 +55,10 @@ class SqliteSession:
 
     def write(self, jobs: Sequence[Job]) -> None:
         """Work off a group in one transaction; if one of it fails, each in its own."""
+        if self._broken is not None:
+            for job in jobs:
+                job.error = self._broken
+            return
         error = self._transaction(jobs)
         if error is None:
             return
@@ -161,7 +166,14 @@ class SqliteSession:
             )
 
     def _commit_unknown(self, jobs: Sequence[Job], error: Exception) -> None:
-        self._numbers.clear()  # a run made by this commit may not be there
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_IOERR_FSYNC":
+            # The kernel drops what it could not write and reports it once: what was answered
+            # before may be gone from the disk, and another sync would not tell.
+            self._broken = StorageError(
+                f"journal {self._path}: the disk failed while syncing; nothing more is written",
+                hint="look at the disk, then open the journal again: it continues from what is"
+                " there",
+            )
         for job in jobs:
             if isinstance(job, Append) or job.role == "create":
                 job.answer = CommitUnknown(str(error))
@@ -169,6 +181,7 @@ class SqliteSession:
                 job.error = self.problem(error)
 
     def _roll_back(self) -> None:
+        self._numbers.clear()  # a run that was made in this transaction may get another number
         if self.connection.in_transaction:
             self.connection.rollback()
 

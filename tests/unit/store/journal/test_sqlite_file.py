@@ -276,6 +276,48 @@ def test_one_refused_append_of_a_group_does_not_touch_the_others(path):
     run(path, case)
 
 
+def test_runs_made_in_a_group_that_is_repeated_keep_their_own_events(path):
+    async def case(journal):
+        found = await asyncio.gather(
+            journal.create_run(NewRun("bad", NOW), [event("a")], [action("x", state="asleep")]),
+            *(journal.create_run(NewRun(f"r{n}", NOW), [event(f"{n}")]) for n in range(4)),
+            return_exceptions=True,
+        )
+        assert isinstance(found[0], ConstraintBroken)
+        for n in range(4):
+            assert await contents(journal, f"r{n}") == [(1, f"{n}")]
+            lease = await journal.claim(f"r{n}", "one", 60)
+            await put(journal, lease, 1, event("next"))
+            assert await contents(journal, f"r{n}") == [(1, f"{n}"), (2, "next")]
+        assert await journal.run_row("bad") is None
+
+    run(path, case)
+
+
+def test_an_append_costs_the_same_however_long_the_log_is(path):
+    async def case(journal):
+        lease = await owned(journal)
+        log = path.with_name("journal.sqlite-wal")
+        version, costs = 0, []
+        for length in (100, 20_000):
+            while version < length:
+                many = [event(f"{version + n}") for n in range(100)]
+                version = await put(journal, lease, version, *many)
+            with sqlite3.connect(path) as connection:
+                connection.execute("PRAGMA wal_checkpoint(RESTART)")
+            connection.close()
+            for n in range(60):
+                version = await put(journal, lease, version, event(f"{length}+{n}"))
+            salt = log.read_bytes()[16:24]
+            data = log.read_bytes()[32:]
+            frame = 24 + 4096
+            frames = [data[at + 8 : at + 16] for at in range(0, len(data), frame)]
+            costs.append(sum(found == salt for found in frames))
+        assert costs[1] <= costs[0] * 1.1 + 5
+
+    run(path, case)
+
+
 def test_access_is_checked_before_anything_is_sent(path):
     run(path, one_event)
 
