@@ -35,7 +35,7 @@ def pick(items, n):
 
 def proposed(n, m):
     return cmd.ProposedCall(
-        f"c{n % 5}", "tool", {"x": 1}, "no" if m == 9 else None, "1", pick(EFFECTS, n * 3 + m),
+        f"c{n % 5}", "tool", {"x": 1}, "no" if m == 9 else None, "1", pick(EFFECTS, n + m // 2),
         pick(ACCESSES, m), 1 + m % 3,
     )  # fmt: skip
 
