@@ -276,20 +276,15 @@ def test_one_refused_append_of_a_group_does_not_touch_the_others(path):
     run(path, case)
 
 
-def test_runs_made_in_a_group_that_is_repeated_keep_their_own_events(path):
+def test_a_run_that_could_not_be_made_leaves_its_number_to_the_next(path, fault):
     async def case(journal):
-        found = await asyncio.gather(
-            journal.create_run(NewRun("bad", NOW), [event("a")], [action("x", state="asleep")]),
-            *(journal.create_run(NewRun(f"r{n}", NOW), [event(f"{n}")]) for n in range(4)),
-            return_exceptions=True,
-        )
-        assert isinstance(found[0], ConstraintBroken)
-        for n in range(4):
-            assert await contents(journal, f"r{n}") == [(1, f"{n}")]
-            lease = await journal.claim(f"r{n}", "one", 60)
-            await put(journal, lease, 1, event("next"))
-            assert await contents(journal, f"r{n}") == [(1, f"{n}"), (2, "next")]
-        assert await journal.run_row("bad") is None
+        fault("journal.create.written", OSError(errno.ENOSPC, "No space left on device"))
+        with pytest.raises(StorageError, match="No space left"):
+            await journal.create_run(NewRun("late", NOW), [event("late")])
+        for name in ("early", "late"):
+            assert await journal.create_run(NewRun(name, NOW), [event(name)]) == Appended(1)
+        for name in ("early", "late"):
+            assert await contents(journal, name) == [(1, name)]
 
     run(path, case)
 
