@@ -11,11 +11,12 @@ from pathlib import Path
 
 PROGRAMS = (
     "bash", "sh", "python3", "busybox",
-    "awk", "basename", "cat", "chmod", "chown", "cp", "cut", "date", "dd", "df", "dirname", "du", "echo",
-    "env", "expr", "false", "find", "flock", "grep", "head", "id", "kill", "ln", "ls", "mkdir",
-    "mkfifo", "mktemp", "mv", "nproc", "od", "printf", "ps", "pwd", "readlink", "realpath", "rm",
-    "rmdir", "sed", "seq", "sha256sum", "setsid", "sleep", "sort", "stat", "tail", "tar", "tee", "test",
-    "timeout", "touch", "tr", "true", "truncate", "uname", "uniq", "wc", "whoami", "xargs",
+    "awk", "basename", "cat", "chmod", "chown", "cp", "cut", "date", "dd", "df", "dirname", "du",
+    "echo", "env", "expr", "false", "find", "flock", "grep", "head", "id", "kill", "ln", "ls",
+    "mkdir", "mkfifo", "mktemp", "mv", "nproc", "od", "printf", "ps", "pwd", "readlink",
+    "realpath", "rm", "rmdir", "sed", "seq", "sha256sum", "setsid", "sleep", "sort", "stat",
+    "tail", "tar", "tee", "test", "timeout", "touch", "tr", "true", "truncate", "uname", "uniq",
+    "wc", "whoami", "xargs",
 )  # fmt: skip
 USERS = "root:x:0:0:root:/root:/bin/sh\nworker:x:1000:1000::/worker:/bin/sh\n"
 _LEFT_OUT = {"test", "tests", "idlelib", "tkinter", "__pycache__", "ensurepip", "config", "lib2to3"}
