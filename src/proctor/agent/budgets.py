@@ -103,8 +103,9 @@ class Budgets:
 
     @property
     def exhausted(self) -> str | None:
-        """The dimension of which nothing is left, or None."""
-        for name in DIMENSIONS:
+        """The dimension of which nothing is left for another turn, or None. Tool time that is
+        spent keeps tools from running, and not the policy from concluding."""
+        for name in ("usd", "tokens", "steps", "wall_ms"):
             limit = getattr(self.limits, name)
             if limit is not None and getattr(self.spent, name) >= limit:
                 return name
