@@ -12,6 +12,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -106,12 +107,17 @@ class _Server:
             "autovacuum_naptime": "10s",
         }
         given = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        system = ctypes.CDLL(None)  # loaded here: after the fork there is one system call
+        system = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded before the fork
+
+        def die_with_parent() -> None:
+            if system is not None:
+                system.prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
+
         self._process = subprocess.Popen(
             [postgres, "-D", self._folder / "data", *given],
             cwd=self._folder, env=self._environment(), stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
-            preexec_fn=lambda: system.prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT),  # noqa: PLW1509
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call
             **self._user,
         )  # fmt: skip
         self._listener = threading.Thread(target=self._listen, daemon=True)
