@@ -5,6 +5,8 @@ import fcntl
 import os
 import tempfile
 import zlib
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 from tests import rootfs
@@ -32,12 +34,15 @@ def missing(name: str) -> tuple[bool, str]:
     return bool(address(name)), reason
 
 
+@cache
 def ensure_image(name: str) -> str:
-    """The image on an engine, made once; processes that run tests side by side take turns."""
+    """The image on an engine, made once; processes that run tests side by side take turns. In a
+    thread: it may be called while an event loop runs."""
     lock = Path(tempfile.gettempdir(), f"proctor-test-image-{os.getuid()}-{name}.lock")
     with open(lock, "w", encoding="ascii") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        asyncio.run(_ensure(address(name)))
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(lambda: asyncio.run(_ensure(address(name)))).result()
     return IMAGE
 
 

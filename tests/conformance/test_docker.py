@@ -7,7 +7,7 @@ import pytest
 from tests.engines import IMAGE, address, ensure_image, missing
 
 from proctor.environments.contract import Environment, EnvironmentSpec, Resources
-from proctor.environments.docker import DockerEnvironment, DockerOptions, list_owned
+from proctor.environments.docker import Containers, DockerEnvironment, DockerOptions
 from proctor.environments.docker.endpoint import endpoint
 from proctor.environments.network import NetworkMode, NetworkPhases, NetworkPolicy
 from proctor.testing.conformance.environment import EnvironmentConformance
@@ -43,7 +43,7 @@ class Contained(EnvironmentConformance):
         ]
 
     def traces(self) -> set[str]:
-        found = asyncio.run(list_owned(endpoint(address(self.engine))))
+        found = asyncio.run(Containers(endpoint(address(self.engine))).list_owned())
         return {c.name for c in found if c.owner is not None and c.owner.pid == os.getpid()}
 
 

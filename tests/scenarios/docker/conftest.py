@@ -10,7 +10,7 @@ import pytest
 from tests.engines import IMAGE, address, ensure_image, missing
 
 from proctor.environments.contract import EnvironmentSpec
-from proctor.environments.docker import DockerEnvironment, DockerOptions, list_owned
+from proctor.environments.docker import Containers, DockerEnvironment, DockerOptions
 from proctor.environments.docker.endpoint import endpoint
 from proctor.environments.docker.session import DockerSession
 
@@ -44,9 +44,13 @@ class Place:
 
         return asyncio.run(body())
 
+    def containers(self) -> Containers:
+        """What the reaper asks."""
+        return Containers(endpoint(self.address))
+
     def own(self) -> set[str]:
         """The containers of this process."""
-        found = asyncio.run(list_owned(endpoint(self.address)))
+        found = asyncio.run(self.containers().list_owned())
         return {c.name for c in found if c.owner is not None and c.owner.pid == os.getpid()}
 
 

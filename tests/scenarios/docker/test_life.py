@@ -9,13 +9,12 @@ import sys
 import pytest
 from tests.engines import IMAGE
 
-from proctor.environments import proctable
 from proctor.environments.contract import EnvironmentSpec
-from proctor.environments.docker import list_owned, reap
-from proctor.environments.docker.endpoint import endpoint
+from proctor.environments.docker import owned
 from proctor.environments.docker.engine import Engine
 from proctor.environments.docker.owned import remove
 from proctor.environments.network import NetworkMode, NetworkPhases, NetworkPolicy
+from proctor.environments.reaping.leftovers import State
 from proctor.kernel.errors import EnvironmentFault
 
 OFFLINE = NetworkPolicy(NetworkMode.NO_NETWORK)
@@ -35,10 +34,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-def alive(owner):
-    return proctable.start_ticks(owner.pid) == owner.started_ticks
 
 
 def test_a_container_that_vanishes_is_noticed_at_once(place):
@@ -120,42 +115,45 @@ def test_an_open_that_is_cancelled_at_any_call_leaves_nothing(place, monkeypatch
     assert number > 5
 
 
-def test_a_killed_driver_leaves_what_reap_finds_and_only_that(place):
-    where = endpoint(place.address)
+def test_a_killed_driver_leaves_what_the_reaper_finds_and_only_that(place):
+    containers = place.containers()
 
     async def case(session):
         with subprocess.Popen(  # noqa: ASYNC220 - starting takes no time
             [sys.executable, "-c", DRIVER, place.address, IMAGE], stdout=subprocess.PIPE
         ) as driver:
             assert await asyncio.to_thread(driver.stdout.readline) == b"open\n"
-            assert await reap(where, alive) == []
+            owned = await of(driver.pid)
+            assert [(c.state, c.spared) for c in owned] == [(State.ALIVE, False)]
             driver.send_signal(signal.SIGKILL)
             await asyncio.to_thread(driver.wait)
-        found = [c for c in await list_owned(where) if c.owner and c.owner.pid == driver.pid]
-        assert [c.labels["proctor.run"] for c in found] == ["killed"]
-        planned = await reap(where, alive, dry_run=True)
-        assert [c.id for c in planned] == [found[0].id]
-        assert [c.id for c in await reap(where, alive)] == [found[0].id]
-        left = await list_owned(where)
-        assert found[0].id not in {c.id for c in left}
-        assert session.container.name in {c.name for c in left}
+        (left,) = await of(driver.pid)
+        assert (left.state, left.labels) == (State.DEAD, {"run": "killed", "attempt": "1"})
+        await containers.remove(left)
+        await containers.remove(left)
+        assert await of(driver.pid) == []
+        (own,) = await of(os.getpid())
+        assert (own.name, own.state) == (session.container.name, State.ALIVE)
         return await session.alive()
+
+    async def of(pid):
+        found = await containers.list_owned()
+        return [item for item in found if item.owner is not None and item.owner.pid == pid]
 
     assert place.run(case)
 
 
-def test_containers_that_are_kept_are_spared(place):
-    where = endpoint(place.address)
+def test_what_is_kept_or_of_another_machine_is_told(place, monkeypatch):
+    containers = place.containers()
 
     async def case():
-        session = await place.environment().open(EnvironmentSpec(), {"kept": "1"})
-        try:
-            assert await reap(where, lambda owner: owner.pid != os.getpid()) == []
-            taken = await reap(where, lambda owner: owner.pid != os.getpid(), kept=True)
-            assert [c.name for c in taken] == [session.container.name]
-            assert not await session.alive()
-        finally:
-            await session.close()
+        async with await place.environment().open(EnvironmentSpec(), {"kept": "1"}) as session:
+            name = session.container.name
+            (kept,) = [c for c in await containers.list_owned() if c.name == name]
+            assert kept.spared
+            monkeypatch.setattr(owned, "machine_name", lambda: "another")
+            (foreign,) = [c for c in await containers.list_owned() if c.name == name]
+            assert foreign.state is State.UNKNOWN
 
     asyncio.run(case())
 

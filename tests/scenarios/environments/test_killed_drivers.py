@@ -70,10 +70,10 @@ class Driver:
         """Its containers, on the engine that it uses."""
         import asyncio
 
-        from proctor.environments.docker import list_owned
+        from proctor.environments.docker import Containers
         from proctor.environments.docker.endpoint import endpoint
 
-        found = asyncio.run(list_owned(endpoint(self._environ["DOCKER_HOST"])))
+        found = asyncio.run(Containers(endpoint(self._environ["DOCKER_HOST"])).list_owned())
         return [c.name for c in found if c.owner and c.owner.pid == self.process.pid]
 
     def networks(self) -> set[str]:

@@ -1,6 +1,7 @@
 """The provider: options, what it refuses and notes, opening."""
 
 import asyncio
+import os
 import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,12 +15,11 @@ from proctor.environments.contract import (
     EnvironmentSpec,
     SessionPaths,
 )
-from proctor.environments.docker import owned
 from proctor.environments.docker.container import Container, Wanted
 from proctor.environments.docker.endpoint import Endpoint, endpoint
 from proctor.environments.docker.engine import Engine
 from proctor.environments.docker.images import Image, Images, ImageSettings
-from proctor.environments.docker.leftovers import Containers
+from proctor.environments.docker.owned import Containers, labels_for
 from proctor.environments.docker.probe import probed
 from proctor.environments.docker.session import DockerSession, Place
 from proctor.environments.limits import TIMEOUT_CEILING_S
@@ -131,7 +131,14 @@ class DockerEnvironment(Environment):
         return session
 
     def owned(self) -> Containers | None:
-        return None if isinstance(self._probed(), str) else Containers(self.endpoint())
+        """The containers on the engine; None where nobody names an engine and there is none."""
+        try:
+            where = self.endpoint()
+        except ValueError:
+            return None
+        named = self._settings.host or os.environ.get("DOCKER_HOST")
+        there = named or where.path is None or os.path.exists(where.path)
+        return Containers(where) if there else None
 
     def facts(self) -> dict[str, Any]:
         here = self._probed()
@@ -171,7 +178,7 @@ class DockerEnvironment(Environment):
         if spec.context is not None:
             env.pop("PATH", None)  # the built image has it, with what its base image says
         wanted = Wanted(
-            name, owned.labels_for(labels), spec, image, paths, workdir, env,
+            name, labels_for(labels), spec, image, paths, workdir, env,
             self._settings.processes,
         )  # fmt: skip
         return session, wanted
