@@ -83,7 +83,8 @@ class ExecResult:
     `stdout` and `stderr` are decoded as UTF-8 with replacement; when more than the limit was
     written, head and tail are kept around a note and `truncated` is True. `dropped_bytes` counts
     what was cut from both. `lingering` says that processes of the group outlived the command and
-    were killed, `out_of_memory` that memory ran out; both are set by providers that can tell.
+    were killed, `out_of_memory` that memory ran out, `out_of_storage` that it was ended because it
+    filled more disk than it may; they are set by providers that can tell.
     `stdout_raw` and `stderr_raw` are the kept bytes where decoding had to replace some, else None.
     """
 
@@ -98,6 +99,7 @@ class ExecResult:
     duration_s: float = 0.0
     stdout_raw: bytes | None = None
     stderr_raw: bytes | None = None
+    out_of_storage: bool = False
 
     @property
     def ok(self) -> bool:

@@ -73,7 +73,7 @@ def runs(pid: int) -> bool:
 def boot_id() -> str:
     """The kernel's name for this boot; empty where there is none."""
     try:
-        return Path(_PROC, "sys/kernel/random/boot_id").read_text("ascii").strip()
+        return Path(_PROC, "sys/kernel/random/boot_id").read_text("utf-8").strip()
     except OSError:
         return ""
 
@@ -81,7 +81,7 @@ def boot_id() -> str:
 def newest_pid() -> int:
     """The id that was handed out last on this machine; 0 where it is not told."""
     try:
-        with open(f"{_PROC}/loadavg", encoding="ascii") as stream:
+        with open(f"{_PROC}/loadavg", encoding="utf-8") as stream:
             return int(stream.read().split()[-1])
     except (OSError, ValueError, IndexError):
         return 0

@@ -13,7 +13,7 @@ from proctor.environments.network import NetworkMode, NetworkPhases, NetworkPoli
 PUBLIC = NetworkPolicy()
 ANY = Resources()
 NOTHING = NetworkPolicy(NetworkMode.NO_NETWORK)
-LISTED = NetworkPolicy(NetworkMode.ALLOWLIST, ("example.org", "203.0.113.0/24"))
+LISTED = NetworkPolicy(NetworkMode.ALLOWLIST, ("example.org", "198.51.100.0/24"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,23 @@ def ip(text):
 
 
 def test_names_are_exact_and_wildcards_are_subdomains():
-    allowed = listing("Example.org.", "*.python.example", "bücher.example")
-    for name in ("example.org", "EXAMPLE.ORG", "example.org.", "a.python.example", "a.b.python.example"):
+    allowed = listing("Example.org.", "*.lib.example", "bücher.example")
+    for name in (
+        "example.org",
+        "EXAMPLE.ORG",
+        "example.org.",
+        "a.lib.example",
+        "a.b.lib.example",
+    ):
         assert allowed.name(name), name
-    for name in ("a.example.org", "python.example", "xpython.example", "example.org.evil.net", "", "org"):
+    for name in (
+        "a.example.org",
+        "lib.example",
+        "xlib.example",
+        "example.org.evil.net",
+        "",
+        "org",
+    ):
         assert not allowed.name(name), name
     assert allowed.name("xn--bcher-kva.example")
     assert PUBLIC.name("anything.at.all")
@@ -86,16 +99,16 @@ def test_nobody_reaches_the_drivers_loopback_unless_it_is_listed(address):
 def test_a_listed_name_opens_no_door_to_this_machine():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
-            asking.connect(("203.0.113.1", 9))
+            asking.connect(("1.1.1.1", 9))
         except OSError:
             own = ip("127.0.0.1")
         else:
             own = ip(asking.getsockname()[0])
     assert is_local(own)
-    assert not is_local(ip("203.0.113.1"))
+    assert not is_local(ip("198.51.100.77"))
     assert not listing("example.org").resolved(own)
     assert listing("example.org", str(own)).resolved(own)
-    assert listing("example.org").resolved(ip("203.0.113.1"))
+    assert listing("example.org").resolved(ip("198.51.100.77"))
 
 
 # --- the HTTP proxy

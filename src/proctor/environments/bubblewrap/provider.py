@@ -40,7 +40,8 @@ class BubblewrapOptions(BaseModel):
     `network`: one policy for all phases, in place of the task's. `strict_image`: refuse tasks that
     name an image or build one, instead of noting that it was not built. `timeout_ceiling_s`: the
     longest that one command may take. `processes`: how many processes a sandbox may have, where
-    the machine can tell sandboxes apart. `expose`: folders of the host that the sandbox sees
+    the machine can tell sandboxes apart. `storage_mb`: how much disk a sandbox may fill whose task
+    does not say. `expose`: folders of the host that the sandbox sees
     read-only under the same path, for programs that do not lie in /usr.
     """
 
@@ -50,6 +51,7 @@ class BubblewrapOptions(BaseModel):
     strict_image: bool = False
     timeout_ceiling_s: float = Field(default=TIMEOUT_CEILING_S, gt=0, allow_inf_nan=False)
     processes: int = Field(default=4_096, ge=16)
+    storage_mb: int = Field(default=20_000, ge=1)
     expose: tuple[str, ...] = ()
 
     @field_validator("expose")
@@ -122,7 +124,9 @@ class BubblewrapEnvironment(Environment):
         if isinstance(here, str):
             raise EnvironmentFault(here, code="unsupported", permanent=True)
         options = self._settings
-        settings = Settings(options.timeout_ceiling_s, options.processes, options.expose)
+        settings = Settings(
+            options.timeout_ceiling_s, options.processes, options.expose, options.storage_mb
+        )
         session = BubblewrapSession(spec, labels, here, settings)
         try:
             await session.place(spec.copies)
@@ -146,7 +150,7 @@ class BubblewrapEnvironment(Environment):
 def _resource_notices(wishes: Resources) -> list[tuple[str, str]]:
     """What of the wishes is not enforced here, or less than asked, and why."""
     groups, here = available(), machine()
-    enforced = {"memory_mb", *(_WISHES[name] for name in groups.controllers)}
+    enforced = {"memory_mb", "storage_mb", *(_WISHES[name] for name in groups.controllers)}
     if isinstance(here, Machine) and here.counts_processes:
         enforced.add("pids")
     found = resource_notices(wishes, tuple(enforced))

@@ -20,6 +20,7 @@ from proctor.environments.contract import (
     Resources,
     SessionPaths,
 )
+from proctor.environments.disk import DiskWatch
 from proctor.environments.grouping import ControlGroup, GroupLimits
 from proctor.environments.hosted import HostedSession, shell
 from proctor.environments.limits import ProcessLimits, clamp_timeout
@@ -46,6 +47,7 @@ class Settings:
     timeout_ceiling_s: float
     processes: int | None
     exposed: tuple[str, ...]
+    storage_mb: int
 
 
 class BubblewrapSession(HostedSession):
@@ -67,6 +69,7 @@ class BubblewrapSession(HostedSession):
         self._settings = settings
         self._policy = spec.network.baseline
         self._group: ControlGroup | None = None
+        self._disk = DiskWatch(self._root, spec.resources.storage_mb or settings.storage_mb)
         self._network = SandboxNetwork(self._policy) if needs_switching(spec.network) else None
         self._workdir = self.resolve(spec.workdir or ".")
         self._variables = {
@@ -130,15 +133,17 @@ class BubblewrapSession(HostedSession):
                     keep_fds=(args, report), lingers=False, within=within,
                 )  # fmt: skip
                 kills = self._kills
-                result = await run_child(
-                    start,
-                    timeout_s=clamp_timeout(timeout_s, self._settings.timeout_ceiling_s),
-                    output_limit_bytes=output_limit_bytes,
-                    running=self._running,
-                )
+                with self._disk.watched(self._kill_now):
+                    result = await run_child(
+                        start,
+                        timeout_s=clamp_timeout(timeout_s, self._settings.timeout_ceiling_s),
+                        output_limit_bytes=output_limit_bytes,
+                        running=self._running,
+                    )
                 ran = self._checked(result, started.written(status), kills)
-            ran_out = group is not None and group.kills() > before
-            return replace(ran, out_of_memory=True) if ran_out else ran
+            if group is not None and group.kills() > before:
+                ran = replace(ran, out_of_memory=True)
+            return replace(ran, out_of_storage=True) if self._disk.full else ran
 
     async def set_network(self, policy: NetworkPolicy) -> None:
         """For running commands too. A sandbox whose specification needs no switch has none."""
@@ -200,8 +205,15 @@ class BubblewrapSession(HostedSession):
         processes = processes or wishes.pids or self._settings.processes
         return ProcessLimits(
             memory_mb=None if "memory" in held else wishes.memory_mb,
+            file_size_mb=self._spec.resources.storage_mb,
             processes=processes if self._machine.counts_processes else None,
         )
+
+    def _kill_now(self) -> None:
+        """End all commands; whoever waits for them gets their results."""
+        self._kills += 1
+        for child in self._running:
+            child.kill()
 
     async def release(self) -> None:
         if self._network is not None:

@@ -208,7 +208,7 @@ def _has_ipv6() -> bool:
     """Whether this machine has a way out by IPv6."""
     try:
         rows = [
-            line.split() for line in Path("/proc/net/ipv6_route").read_text("ascii").split("\n")
+            line.split() for line in Path("/proc/net/ipv6_route").read_text("utf-8").split("\n")
         ]
     except OSError:
         return False

@@ -148,6 +148,9 @@ class Inference:
         if result.telemetry.get("out_of_memory") is True:
             message = "the agent ran out of the memory that its environment allows"
             self._log.note(Severity.ERROR, Phase.RUN, Cause.AGENT, "agent_out_of_memory", message)
+        if result.telemetry.get("out_of_storage") is True:
+            message = "the agent filled more disk than its environment allows"
+            self._log.note(Severity.ERROR, Phase.RUN, Cause.AGENT, "agent_out_of_storage", message)
         if result.exit_code not in (None, 0):
             message = f"the agent exited with code {result.exit_code}"
             self._log.note(Severity.WARNING, Phase.RUN, Cause.AGENT, "agent_exit", message)

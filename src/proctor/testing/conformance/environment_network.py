@@ -19,7 +19,7 @@ from proctor.testing.conformance.environment_base import COMMAND_LIMIT_S, Enviro
 PUBLIC = NetworkPolicy()
 NOTHING = NetworkPolicy(NetworkMode.NO_NETWORK)
 ELSEWHERE = NetworkPolicy(
-    NetworkMode.ALLOWLIST, ("example.org", "*.example.org", "203.0.113.0/24", "2001:db8::/32")
+    NetworkMode.ALLOWLIST, ("example.org", "*.example.org", "198.51.100.0/24", "2001:db8::/32")
 )
 METADATA = "169.254.169.254"
 _GREETING = b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -102,7 +102,7 @@ def host_address() -> str | None:
     """An IPv4 address of this machine besides the loopback; None where it has no network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
-            asking.connect(("203.0.113.1", 9))
+            asking.connect(("1.1.1.1", 9))  # which sends nothing
         except OSError:
             return None
         address = str(asking.getsockname()[0])
