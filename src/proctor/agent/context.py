@@ -42,19 +42,53 @@ def _failed(action: ActionView) -> str:
     return "Failed: " + "; ".join(text for text in (action.reason, action.text) if text)
 
 
+class Conversation:
+    """The conversation of one run, kept while it grows: what can change no more is made once, or
+    a long run would take quadratic time."""
+
+    def __init__(self) -> None:
+        self._settled: list[Message] = []
+        self._items = 0
+
+    def of(self, view: View) -> list[Message]:
+        """The conversation in the form of chat completions: the goal, messages, turns with calls
+        and their results in the order of the calls. `view` must be of the same run as before, and
+        not older."""
+        if not self._settled:
+            self._settled.append({"role": "user", "content": str(view.task.get("goal", ""))})
+        while self._items < len(view.items) and _is_settled(view, view.items[self._items]):
+            self._settled += _item(view, view.items[self._items])
+            self._items += 1
+        found = list(self._settled)
+        for place in range(self._items, len(view.items)):
+            found += _item(view, view.items[place])
+        return found
+
+
 def messages(view: View) -> list[Message]:
-    """The conversation in the form of chat completions: the goal, messages, turns with calls and
-    their results in the order of the calls."""
-    found: list[Message] = [{"role": "user", "content": str(view.task.get("goal", ""))}]
-    for kind, value in view.items:
-        if kind == "message":
-            found.append({"role": "user", "content": value})
-        elif kind == "judged":
-            reasons = "\n".join(f"- {reason}" for reason in value)
-            found.append({"role": "user", "content": f"The result is not accepted:\n{reasons}"})
-        elif (turn := view.turn(value)) is not None and turn.state == "replied":
-            found += _turn(view, turn)
-    return found
+    """`Conversation.of` for one look."""
+    return Conversation().of(view)
+
+
+def _is_settled(view: View, item: tuple[str, Any]) -> bool:
+    turn = view.turn(item[1]) if item[0] == "turn" else None
+    if turn is None:
+        return True
+    if turn.state == "open":
+        return False
+    found = (view.action(name) for kind, name in turn.outcomes.values() if kind == "action")
+    return all(action is not None and not action.open for action in found)
+
+
+def _item(view: View, item: tuple[str, Any]) -> list[Message]:
+    kind, value = item
+    if kind == "message":
+        return [{"role": "user", "content": value}]
+    if kind == "judged":
+        reasons = "\n".join(f"- {reason}" for reason in value)
+        return [{"role": "user", "content": f"The result is not accepted:\n{reasons}"}]
+    turn = view.turn(value)
+    return [] if turn is None or turn.state != "replied" else _turn(view, turn)
 
 
 def _turn(view: View, turn: TurnView) -> list[Message]:

@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from proctor.agent import commands as cmd
+from proctor.agent.context import Conversation
 from proctor.agent.dispatch import Dispatcher, Ended
 from proctor.agent.policy import Policy, Proposal
 from proctor.agent.recorder import Recorder, now_ms
@@ -38,6 +39,7 @@ class Desk:
         self.closing_since: float | None = None
         self.lease_until = 0.0
         self.leave = False
+        self.conversation = Conversation()
         self.manifest: dict[str, str] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 

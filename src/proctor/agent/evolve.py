@@ -2,12 +2,12 @@
 a change of state, and an event that they do not list raises IllegalTransition."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from proctor.agent import events as ev
 from proctor.agent import evolve_actions as on
 from proctor.agent.budgets import Budgets, Cost, Limits
+from proctor.agent.changing import changed
 from proctor.agent.view import CancelView, TurnView, View
 from proctor.kernel.agent_states import RUN
 from proctor.kernel.states import IllegalTransition
@@ -15,14 +15,14 @@ from proctor.kernel.states import IllegalTransition
 
 def evolve(view: View, event: ev.AgentEvent, at_ms: int) -> View:
     """The view after `event`, which happened at `at_ms` (UTC). Raises IllegalTransition."""
-    changed: View = _RULES[type(event)](view, event, at_ms)
-    budgets = changed.budgets
+    after: View = _RULES[type(event)](view, event, at_ms)
+    budgets = after.budgets
     # The time between two owners is nobody's wall time.
     owned = view.owner is not None and not isinstance(event, ev.RunClaimed)
     if owned and at_ms > view.last_ms:
         budgets = budgets.charge(Cost(wall_ms=at_ms - view.last_ms))
     last = max(at_ms, view.last_ms)
-    return replace(changed, version=view.version + 1, last_ms=last, budgets=budgets)
+    return changed(after, version=view.version + 1, last_ms=last, budgets=budgets)
 
 
 # --- the run
@@ -45,34 +45,34 @@ def _created(view: View, event: ev.RunCreated, at_ms: int) -> View:
 
 
 def _claimed(view: View, event: ev.RunClaimed, at_ms: int) -> View:
-    return replace(view, owner=event.owner, fence=event.fence)
+    return changed(view, owner=event.owner, fence=event.fence)
 
 
 def _released(view: View, event: ev.RunReleased, at_ms: int) -> View:
-    return replace(view, owner=None)
+    return changed(view, owner=None)
 
 
 def _moved(view: View, event: ev.RunMoved, at_ms: int) -> View:
     state = RUN.advance(view.state, event.event)
     if event.event == "resume":
-        return replace(view, state=state, aim="", aim_reason="", unsettled=())
-    return replace(view, state=state)
+        return changed(view, state=state, aim="", aim_reason="", unsettled=())
+    return changed(view, state=state)
 
 
 def _candidate(view: View, event: ev.CandidateGiven, at_ms: int) -> View:
     state = RUN.advance(view.state, "candidate")
-    return replace(view, state=state, candidate=event.result)
+    return changed(view, state=state, candidate=event.result)
 
 
 def _judged(view: View, event: ev.CandidateJudged, at_ms: int) -> View:
     if view.state != "verifying":
         raise IllegalTransition(f"run: judged in state {view.state!r}")
     if event.accepted:
-        return replace(view, checks=event.checks)
+        return changed(view, checks=event.checks)
     if view.corrections >= view.max_corrections:
-        return replace(view, checks=event.checks, corrections=view.corrections + 1)
+        return changed(view, checks=event.checks, corrections=view.corrections + 1)
     reasons = [check["reason"] for check in event.checks if not check["accepted"]]
-    return replace(
+    return changed(
         view,
         state=RUN.advance(view.state, "correct"),
         checks=event.checks,
@@ -84,23 +84,23 @@ def _judged(view: View, event: ev.CandidateJudged, at_ms: int) -> View:
 
 def _closing(view: View, event: ev.RunClosing, at_ms: int) -> View:
     state = RUN.advance(view.state, "close")
-    return replace(view, state=state, aim=event.aim, aim_reason=event.reason)
+    return changed(view, state=state, aim=event.aim, aim_reason=event.reason)
 
 
 def _ended(view: View, event: ev.RunEnded, at_ms: int) -> View:
     state = RUN.advance(view.state, f"end_{event.state}")
-    return replace(view, state=state, unsettled=event.unsettled)
+    return changed(view, state=state, unsettled=event.unsettled)
 
 
 def _config(view: View, event: ev.ConfigChanged, at_ms: int) -> View:
-    return replace(view, config_digest=event.after)
+    return changed(view, config_digest=event.after)
 
 
 # --- messages and turns
 
 
 def _message(view: View, event: ev.MessageReceived, at_ms: int) -> View:
-    return replace(view, items=view.items.append(("message", event.text)))
+    return changed(view, items=view.items.append(("message", event.text)))
 
 
 def _unchanged(view: View, event: ev.AgentEvent, at_ms: int) -> View:
@@ -110,7 +110,7 @@ def _unchanged(view: View, event: ev.AgentEvent, at_ms: int) -> View:
 def _turn_requested(view: View, event: ev.TurnRequested, at_ms: int) -> View:
     if view.open_turn is not None or event.turn != len(view.turns) + 1:
         raise IllegalTransition(f"turn {event.turn}: requested out of order")
-    return replace(
+    return changed(
         view,
         turns=view.turns.append(TurnView(event.turn)),
         items=view.items.append(("turn", event.turn)),
@@ -120,8 +120,8 @@ def _turn_requested(view: View, event: ev.TurnRequested, at_ms: int) -> View:
 
 def _turn_replied(view: View, event: ev.TurnReplied, at_ms: int) -> View:
     turn = _open_turn(view, event.turn)
-    replied = replace(turn, state="replied", text=event.text, calls=event.calls)
-    return replace(
+    replied = changed(turn, state="replied", text=event.text, calls=event.calls)
+    return changed(
         view,
         turns=view.turns.replace(event.turn - 1, replied),
         budgets=view.budgets.settle(f"t{event.turn}", Cost.from_json(event.cost)),
@@ -129,9 +129,9 @@ def _turn_replied(view: View, event: ev.TurnReplied, at_ms: int) -> View:
 
 
 def _turn_closed(view: View, event: ev.TurnClosed, at_ms: int) -> View:
-    turn = replace(_open_turn(view, event.turn), state="closed", reason=event.reason)
+    turn = changed(_open_turn(view, event.turn), state="closed", reason=event.reason)
     cost = None if event.estimated else Cost()
-    return replace(
+    return changed(
         view,
         turns=view.turns.replace(event.turn - 1, turn),
         budgets=view.budgets.settle(f"t{event.turn}", cost),
@@ -150,19 +150,19 @@ def _open_turn(view: View, number: int) -> TurnView:
 
 def _cancel(view: View, event: ev.CancelRequested, at_ms: int) -> View:
     cancel = CancelView(event.by, event.reason, view.version + 1, at_ms, event.compensate)
-    return replace(view, cancel=cancel)
+    return changed(view, cancel=cancel)
 
 
 def _granted(view: View, event: ev.PermissionGranted, at_ms: int) -> View:
-    return replace(view, grants={**view.grants, event.subject: event.expires_ms})
+    return changed(view, grants={**view.grants, event.subject: event.expires_ms})
 
 
 def _epoch(view: View, event: ev.EpochChanged, at_ms: int) -> View:
-    return replace(view, epoch=event.epoch, grants={})
+    return changed(view, epoch=event.epoch, grants={})
 
 
 def _revised(view: View, event: ev.WorkspaceRevised, at_ms: int) -> View:
-    return replace(view, revision=event.revision)
+    return changed(view, revision=event.revision)
 
 
 _RULES: dict[type[ev.AgentEvent], Callable[[View, Any, int], View]] = {

@@ -1,10 +1,10 @@
 """What the events of actions and waits do to the view."""
 
-from dataclasses import replace
 from typing import Any
 
 from proctor.agent import events as ev
 from proctor.agent.budgets import Cost
+from proctor.agent.changing import changed
 from proctor.agent.locks import Access, Mode
 from proctor.agent.view import ActionView, View, WaitView
 from proctor.kernel.agent_states import ACTION
@@ -29,7 +29,7 @@ def accepted(view: View, event: ev.ActionAccepted, at_ms: int) -> View:
         compensates=event.compensates,
     )
     view = _outcome(view, event.turn, event.call_id, ("action", event.action))
-    return replace(
+    return changed(
         view,
         actions=view.actions.append(action),
         open_actions=(*view.open_actions, event.action),
@@ -44,8 +44,8 @@ def _outcome(view: View, number: int, call_id: str, outcome: tuple[str, str]) ->
     turn = view.turn(number)
     if turn is None:  # a compensation belongs to no turn
         return view
-    turn = replace(turn, outcomes={**turn.outcomes, call_id: outcome})
-    return replace(view, turns=view.turns.replace(number - 1, turn))
+    turn = changed(turn, outcomes={**turn.outcomes, call_id: outcome})
+    return changed(view, turns=view.turns.replace(number - 1, turn))
 
 
 def _get(view: View, action_id: str) -> ActionView:
@@ -56,14 +56,14 @@ def _get(view: View, action_id: str) -> ActionView:
 
 
 def _put(view: View, action: ActionView) -> View:
-    changed = replace(view, actions=view.actions.replace(int(action.id[1:]) - 1, action))
+    after = changed(view, actions=view.actions.replace(int(action.id[1:]) - 1, action))
     if action.open:
-        return changed
-    return replace(changed, open_actions=tuple(a for a in view.open_actions if a != action.id))
+        return after
+    return changed(after, open_actions=tuple(a for a in view.open_actions if a != action.id))
 
 
 def _advance(action: ActionView, event: str, **changes: Any) -> ActionView:
-    return replace(action, state=ACTION.advance(action.state, event), **changes)
+    return changed(action, state=ACTION.advance(action.state, event), **changes)
 
 
 def action_closed(view: View, event: ev.ActionClosed, at_ms: int) -> View:
@@ -87,7 +87,7 @@ def attempt_started(view: View, event: ev.AttemptStarted, at_ms: int) -> View:
         stop="",
     )
     budgets = view.budgets.reserve(action.source, Cost.from_json(event.reserve))
-    return replace(_put(view, action), budgets=budgets)
+    return changed(_put(view, action), budgets=budgets)
 
 
 def attempt_ended(view: View, event: ev.AttemptEnded, at_ms: int) -> View:
@@ -105,7 +105,7 @@ def attempt_ended(view: View, event: ev.AttemptEnded, at_ms: int) -> View:
     budgets = view.budgets
     if event.outcome != "lost":  # what is unknown keeps its reservation
         budgets = budgets.settle(action.source, Cost.from_json(event.cost))
-    return replace(_put(view, ended), budgets=budgets)
+    return changed(_put(view, ended), budgets=budgets)
 
 
 def settled(view: View, event: ev.ActionSettled, at_ms: int) -> View:
@@ -117,7 +117,7 @@ def settled(view: View, event: ev.ActionSettled, at_ms: int) -> View:
     budgets = view.budgets
     if event.how != "cannot_be_settled":
         budgets = budgets.settle(action.source, None)
-    return replace(_put(view, settled), budgets=budgets)
+    return changed(_put(view, settled), budgets=budgets)
 
 
 def action_judged(view: View, event: ev.ActionJudged, at_ms: int) -> View:
@@ -127,7 +127,7 @@ def action_judged(view: View, event: ev.ActionJudged, at_ms: int) -> View:
 
 def process(view: View, event: ev.ProcessStarted, at_ms: int) -> View:
     action = _get(view, event.action)
-    return _put(view, replace(action, processes=(*action.processes, ev.encode(event))))
+    return _put(view, changed(action, processes=(*action.processes, ev.encode(event))))
 
 
 # --- waits
@@ -148,19 +148,19 @@ def wait_opened(view: View, event: ev.WaitOpened, at_ms: int) -> View:
     )
     if event.wait_kind == "child":  # a subtask draws from its parent
         amount = Cost.from_json(event.spec.get("reserve", {}))
-        view = replace(view, budgets=view.budgets.reserve(event.wait, amount))
+        view = changed(view, budgets=view.budgets.reserve(event.wait, amount))
     if event.action is not None and event.wait_kind != "statement":
         action = _advance(_get(view, event.action), "condition_missing", wait=event.wait)
         view = _put(view, action)
-    return replace(view, waits=view.waits.append(wait), open_waits=(*view.open_waits, event.wait))
+    return changed(view, waits=view.waits.append(wait), open_waits=(*view.open_waits, event.wait))
 
 
 def wait_closed(view: View, event: ev.WaitClosed, at_ms: int) -> View:
     wait = view.wait(event.wait)
     if wait is None or wait.state != "open":
         raise IllegalTransition(f"wait {event.wait!r} is not open")
-    closed = replace(wait, state=event.how, by=event.by, value=event.value)
-    view = replace(
+    closed = changed(wait, state=event.how, by=event.by, value=event.value)
+    view = changed(
         view,
         waits=view.waits.replace(int(wait.id[1:]) - 1, closed),
         open_waits=tuple(w for w in view.open_waits if w != wait.id),
@@ -168,7 +168,7 @@ def wait_closed(view: View, event: ev.WaitClosed, at_ms: int) -> View:
     if wait.kind == "child":
         spent = event.value.get("spent") if isinstance(event.value, dict) else None
         cost = None if spent is None else Cost.from_json(spent)
-        view = replace(view, budgets=view.budgets.settle(wait.id, cost))
+        view = changed(view, budgets=view.budgets.settle(wait.id, cost))
     if wait.action is None or wait.kind == "statement":
         return view
     return _put(view, _answered(_get(view, wait.action), wait, event, view.version + 1))
@@ -189,8 +189,8 @@ def _answered(action: ActionView, wait: WaitView, event: ev.WaitClosed, seq: int
 
 
 def stop(view: View, event: ev.StopAnswered, at_ms: int) -> View:
-    return _put(view, replace(_get(view, event.action), stop=event.answer))
+    return _put(view, changed(_get(view, event.action), stop=event.answer))
 
 
 def effects(view: View, event: ev.EffectsSettled, at_ms: int) -> View:
-    return _put(view, replace(_get(view, event.action), effects=event.effects))
+    return _put(view, changed(_get(view, event.action), effects=event.effects))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from proctor.agent import commands as cmd
 from proctor.agent.budgets import Cost
 from proctor.agent.commands import Refusal
-from proctor.agent.context import Message, assembled, messages
+from proctor.agent.context import Message, assembled
 from proctor.agent.desk import Desk
 from proctor.agent.locks import Access
 from proctor.agent.policy import Proposal, TurnContext
@@ -43,7 +43,7 @@ async def next_turn(desk: Desk) -> bool:
         reason = view.turns[len(view.turns) - 1].reason
         desk.recorder.must(cmd.Close("failed", f"no reply: {reason}"))
         return True
-    given = messages(view)
+    given = desk.conversation.of(view)
     try:
         reserve = desk.policy.worst_case(given)
     except Exception as error:  # noqa: BLE001 - somebody else's code: the run ends, saying so
