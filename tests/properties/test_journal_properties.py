@@ -195,7 +195,7 @@ def test_sqlite_does_what_the_model_says(tmp_path, steps):
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=CAREFUL)
+@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=CAREFUL)
 @given(calls)
 def test_postgresql_does_what_the_model_says(postgresql_url, steps):
     import psycopg

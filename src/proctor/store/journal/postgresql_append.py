@@ -126,13 +126,13 @@ def _upsert(number: int, of: Shape) -> str:
 
 def _update(number: int, of: Shape) -> str:
     changes = ", ".join(f"{name} = g.{name}" for name in of.values)
-    where = [f"t.{name} = g.{name}" for name in of.keys]
-    if of.of_run:
-        where.append("t.run_no = m.run_no")
+    keys = ("run_no", *of.keys) if of.of_run else of.keys
+    where = " AND ".join(f"t.{name} = g.{name}" for name in keys)
+    # OFFSET 0 keeps the planner from joining the table by a part of its key, run by run.
     return (
         f"put{number} AS (UPDATE {of.table} t SET {changes}"
-        f" FROM given{number} g JOIN moved m USING (item)"
-        f" WHERE {' AND '.join(where)} RETURNING 1)"
+        f" FROM (SELECT g.*, m.run_no FROM given{number} g JOIN moved m USING (item) OFFSET 0) g"
+        f" WHERE {where} RETURNING 1)"
     )
 
 

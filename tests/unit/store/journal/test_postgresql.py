@@ -16,7 +16,15 @@ from proctor.store.journal.contract import (
 )
 from proctor.store.journal.errors import JournalTooNew
 from proctor.store.journal.opening import open_journal
-from proctor.testing.conformance.journal_base import NOW, action, contents, event, owned, put
+from proctor.testing.conformance.journal_base import (
+    NOW,
+    action,
+    contents,
+    event,
+    owned,
+    put,
+    state_of,
+)
 
 
 @pytest.fixture
@@ -220,3 +228,32 @@ def test_a_database_that_is_not_there_is_named_without_its_password(tmp_path):
     with pytest.raises(StorageError, match="nothing") as told:
         open_journal(url)
     assert "hunter2" not in f"{told.value} {told.value.__cause__} {told.value.hint}"
+
+
+def test_a_row_is_found_by_its_whole_key(opened, postgresql_url):
+    """Not by the action's id alone, which many runs have: that would cost more with each run."""
+    import psycopg
+
+    from proctor.store.journal.jobs import Append
+    from proctor.store.journal.postgresql import _PLANNING
+    from proctor.store.journal.postgresql_append import group_statement
+
+    async def case(journal):
+        for n in range(40):
+            lease = await owned(journal, f"r{n}")
+            await put(journal, lease, 0, event("a"), rows=[action("x", op_key=f"k{n}")])
+        job = Append("r7", 1, 1, [event("b")])
+        job.add_rows([state_of("x", "done")])
+        return group_statement([job])
+
+    text, arrays = asyncio.run(case(opened()))
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute(f"SET search_path TO {opened.schema}")
+        for setting in _PLANNING:
+            connection.execute(setting)
+        plan = connection.execute(f"EXPLAIN {text}".encode(), arrays).fetchall()
+    lines = [line for (line,) in plan]
+    (scan,) = [n for n, line in enumerate(lines) if "on action t" in line and "Scan" in line]
+    assert "action_pkey" in lines[scan]
+    assert "run_no = " in lines[scan + 1]
+    assert "action_id = " in lines[scan + 1]
