@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.databases import postgresql_url  # noqa: F401 - a fixture
 
 ROOT = Path(__file__).resolve().parent.parent
 

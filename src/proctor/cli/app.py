@@ -182,6 +182,41 @@ def list_components(kind: flags.Kind, as_json: flags.Json = False) -> None:
     _exit(command.list_components(kind, as_json))
 
 
+environments = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="See and remove what environments left on this machine.",
+)
+app.add_typer(environments, name="env")
+
+
+@environments.command("list")
+def env_list(as_json: flags.Json = False) -> None:
+    """List what runs own on this machine, living and dead.
+
+    Example: proctor env list
+    """
+    from proctor.cli import env as command
+
+    _exit(command.list_owned(as_json))
+
+
+@environments.command("reap")
+def env_reap(
+    kept: flags.Kept = False, dry_run: flags.ReapDryRun = False, as_json: flags.Json = False
+) -> None:
+    """Remove what dead runs left. Nothing of a living run is touched.
+
+    Example: proctor env reap --dry-run
+
+    Exit codes: 0 all of it is gone; 1 something could not be removed.
+    """
+    from proctor.cli import env as command
+
+    _exit(command.reap(kept, dry_run, as_json))
+
+
 @app.command()
 def validate(path: flags.Checked, as_json: flags.Json = False) -> None:
     """Check a file or folder without running anything.

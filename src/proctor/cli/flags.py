@@ -134,6 +134,12 @@ Only = Annotated[
     typer.Option("--only", metavar="NAME", help="Only this request; may be repeated."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the resolved plan and run nothing.")]
+ReapDryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be removed and remove nothing.")
+]
+Kept = Annotated[
+    bool, typer.Option("--kept", help="Also what a dead run was asked to keep, or may resume.")
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Allow more than 1,000 requests.")]
 Reuse = Annotated[
     bool, typer.Option("--reuse", help="Take over usable records of the newest such run.")

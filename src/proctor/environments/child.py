@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ class Start:
 
     `keep_fds` are descriptors of the driver that the program inherits. `lingers` False: members of
     the group that outlive the program are its own helpers and not worth telling; killed they are.
+    `within` is entered around the start only: what this thread is in then, the program is in too.
     """
 
     argv: Sequence[str]
@@ -36,6 +38,7 @@ class Start:
     stdin: bytes | None = None
     keep_fds: tuple[int, ...] = ()
     lingers: bool = True
+    within: AbstractContextManager[Any] | None = None
 
 
 class Child:
@@ -47,7 +50,8 @@ class Child:
     def __init__(self, start: Start, output_limit_bytes: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._captures = (BoundedCapture(output_limit_bytes), BoundedCapture(output_limit_bytes))
-        self._popen, *outputs, self._stdin_fd = _spawn(start)
+        with start.within or nullcontext():
+            self._popen, *outputs, self._stdin_fd = _spawn(start)
         self._pid = self._popen.pid
         self._pidfd: int | None = None
         self._input = memoryview(start.stdin or b"")

@@ -39,14 +39,19 @@ whoever grades tells them apart by `fault_code`.
 import posixpath
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, final
 
 from proctor.environments.answering import answered
 from proctor.environments.gates import gate_of
-from proctor.environments.network import NetworkPhases, NetworkPolicy
+from proctor.environments.network import NetworkPolicy
+from proctor.environments.spec import EnvironmentSpec as EnvironmentSpec
+from proctor.environments.spec import Resources as Resources
 from proctor.kernel.errors import EnvironmentFault
+
+if TYPE_CHECKING:
+    from proctor.environments.reaping.leftovers import Source
 
 OUTPUT_LIMIT_BYTES = 1_000_000
 """Default bound on captured output per stream; the head and the tail are kept."""
@@ -56,70 +61,6 @@ DOWNLOAD_LIMIT_BYTES = 1_000_000_000
 
 Command: TypeAlias = Sequence[str] | str
 """An argv list, or a script for the environment's shell."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """Wishes; None means no wish. Enforced where the provider can, else refused or noted."""
-
-    cpus: float | None = None
-    memory_mb: int | None = None
-    storage_mb: int | None = None
-    pids: int | None = None
-    gpus: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        names = ("cpus", "memory_mb", "storage_mb", "pids", "gpus")
-        return {n: v for n in names if (v := getattr(self, n)) is not None}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Resources":
-        return cls(**data)
-
-
-@dataclass(frozen=True, slots=True)
-class EnvironmentSpec:
-    """What one environment must offer. Part of the plan.
-
-    `absolute_paths`: scripts use fixed paths such as /app, /tests, /logs, which the provider
-    must supply privately. `image`: an image the task needs; `build`: lines of an image recipe
-    (FROM, RUN) that a provider without images cannot honour. `workdir`: where commands start.
-    `env`: variables set for every command. `copies`: (host path, path inside) placed at open.
-    """
-
-    absolute_paths: bool = False
-    image: str | None = None
-    build: tuple[str, ...] = ()
-    workdir: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-    copies: tuple[tuple[str, str], ...] = ()
-    network: NetworkPhases = NetworkPhases()
-    resources: Resources = Resources()
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "absolute_paths": self.absolute_paths,
-            "image": self.image,
-            "build": list(self.build),
-            "workdir": self.workdir,
-            "env": dict(self.env),
-            "copies": [list(pair) for pair in self.copies],
-            "network": self.network.to_json(),
-            "resources": self.resources.to_json(),
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "EnvironmentSpec":
-        return cls(
-            absolute_paths=data["absolute_paths"],
-            image=data["image"],
-            build=tuple(data["build"]),
-            workdir=data["workdir"],
-            env=dict(data["env"]),
-            copies=tuple((str(a), str(b)) for a, b in data["copies"]),
-            network=NetworkPhases.from_json(data["network"]),
-            resources=Resources.from_json(data["resources"]),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +83,8 @@ class ExecResult:
     `stdout` and `stderr` are decoded as UTF-8 with replacement; when more than the limit was
     written, head and tail are kept around a note and `truncated` is True. `dropped_bytes` counts
     what was cut from both. `lingering` says that processes of the group outlived the command and
-    were killed, `out_of_memory` that memory ran out; both are set by providers that can tell.
+    were killed, `out_of_memory` that memory ran out, `out_of_storage` that it was ended because it
+    filled more disk than it may; they are set by providers that can tell.
     `stdout_raw` and `stderr_raw` are the kept bytes where decoding had to replace some, else None.
     """
 
@@ -157,6 +99,7 @@ class ExecResult:
     duration_s: float = 0.0
     stdout_raw: bytes | None = None
     stderr_raw: bytes | None = None
+    out_of_storage: bool = False
 
     @property
     def ok(self) -> bool:
@@ -333,6 +276,12 @@ class Environment(ABC):
         self, spec: EnvironmentSpec, labels: Mapping[str, str]
     ) -> EnvironmentSession:
         """Open a session for a specification without problems. Called by `open` only."""
+
+    def owned(self) -> "Source | None":
+        """What knows the things that sessions of this provider leave when their driver is killed,
+        for `proctor env list|reap`. Default: nothing besides folders, processes and control
+        groups of this host, which are known anyway."""
+        return None
 
     def facts(self) -> dict[str, Any]:
         """What is worth recording about the provider on this machine."""

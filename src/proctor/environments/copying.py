@@ -64,12 +64,7 @@ class TreeCopy:
             self._folder(source_dir, name, target_dir, new_name, shown, depth)
         elif kind == stat.S_IFLNK and depth:
             link = os.readlink(name, dir_fd=source_dir)
-            if not _stays_inside(link, depth - 1):
-                raise EnvironmentFault(
-                    f"{shown} is a symbolic link that leaves the tree (to {link!r})",
-                    code="refused_path",
-                    permanent=True,
-                )
+            check_link(link, depth - 1, shown)
             clear(target_dir, new_name, shown)
             os.symlink(link, new_name, dir_fd=target_dir)
             if self._ids is not None:
@@ -133,6 +128,16 @@ class TreeCopy:
                 code="too_large",
                 permanent=True,
             )
+
+
+def check_link(link: str, depth: int, shown: str) -> None:
+    """Refuse a link `depth` folders below the top of a tree unless it can only lead into it."""
+    if not _stays_inside(link, depth):
+        raise EnvironmentFault(
+            f"{shown} is a symbolic link that leaves the tree (to {link!r})",
+            code="refused_path",
+            permanent=True,
+        )
 
 
 def _stays_inside(link: str, depth: int) -> bool:

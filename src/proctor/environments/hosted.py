@@ -84,6 +84,10 @@ class HostedSession(EnvironmentSession):
     def make_more(self) -> None:
         """Whatever else belongs into a new root. Default: nothing."""
 
+    async def release(self) -> None:
+        """Give back whatever else the session holds, after its commands and before its root.
+        Idempotent. Default: nothing."""
+
     # --- files
 
     async def upload(self, source: Path, target: str) -> None:
@@ -154,6 +158,7 @@ class HostedSession(EnvironmentSession):
                 await self._stop_copies()
                 try:
                     await self.kill_processes()
+                    await self.release()
                 finally:
                     await self._remove_root()
 

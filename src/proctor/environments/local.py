@@ -5,7 +5,6 @@ There is no isolation: what runs can read and change whatever the user who start
 
 import asyncio
 import os
-import secrets
 import signal
 from collections.abc import Mapping
 from functools import cached_property
@@ -29,11 +28,10 @@ from proctor.environments.hosted import HostedSession, shell
 from proctor.environments.limits import TIMEOUT_CEILING_S, clamp_timeout
 from proctor.environments.network import NetworkMode
 from proctor.environments.process import run_child
-from proctor.environments.variables import base_variables
+from proctor.environments.variables import SESSION_MARK, base_variables
 from proctor.environments.wishes import image_notices, process_limits, resource_notices
 from proctor.kernel.errors import EnvironmentFault
 
-_MARK = "PROCTOR_SESSION"
 _FOLDERS = ("workspace", "home", "tmp", "logs", "logs/agent", "logs/verifier", "logs/artifacts")
 # `tests` and `solution` are made by whoever fills them: each folder costs a tenth of a millisecond.
 _KILL_WAIT_S = 2.0
@@ -126,11 +124,6 @@ class LocalSession(HostedSession):
         self._workdir = self.resolve(spec.workdir or ".")
 
     @cached_property
-    def _token(self) -> str:
-        """What tells the processes of this session from all others."""
-        return secrets.token_hex(12)
-
-    @cached_property
     def _variables(self) -> dict[str, str]:
         """What commands see; many attempts never run one."""
         return {
@@ -139,7 +132,7 @@ class LocalSession(HostedSession):
             "TMPDIR": os.path.join(self._root, "tmp"),
             **self.script_env(),
             **self._spec.env,
-            _MARK: self._token,
+            SESSION_MARK: self._name,
         }
 
     def make_more(self) -> None:
@@ -168,7 +161,7 @@ class LocalSession(HostedSession):
         start = Start(
             argv if limits is None else limits.wrap(argv),
             self._workdir if cwd is None else self.resolve(cwd),
-            {**self._variables, **env, _MARK: self._token} if env else self._variables,
+            {**self._variables, **env, SESSION_MARK: self._name} if env else self._variables,
             stdin,
         )
         return await run_child(
@@ -185,7 +178,7 @@ class LocalSession(HostedSession):
             return
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + _KILL_WAIT_S, 0.001
-        while left := proctable.marked(_MARK, self._token, since=self._first_pid):
+        while left := proctable.marked(SESSION_MARK, self._name, since=self._first_pid):
             for pid in left:
                 try:
                     os.kill(pid, signal.SIGKILL)

@@ -48,6 +48,11 @@ class NetworkPhases:
         """Whether the policy changes while the environment lives."""
         return not (self.baseline == self.run == self.evaluation)
 
+    @property
+    def policies(self) -> tuple[NetworkPolicy, ...]:
+        """Those of baseline, run and evaluation."""
+        return (self.baseline, self.run, self.evaluation)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "baseline": self.baseline.to_json(),
@@ -58,3 +63,13 @@ class NetworkPhases:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "NetworkPhases":
         return cls(*(NetworkPolicy.from_json(data[k]) for k in ("baseline", "run", "evaluation")))
+
+
+def lists_hosts(phases: NetworkPhases) -> bool:
+    """Whether some phase has an allow-list."""
+    return any(policy.mode is NetworkMode.ALLOWLIST for policy in phases.policies)
+
+
+def needs_switching(phases: NetworkPhases) -> bool:
+    """Whether a sandbox needs a firewall of its own; else one policy is fixed when it opens."""
+    return phases.switches or lists_hosts(phases)

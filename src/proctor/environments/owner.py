@@ -21,11 +21,13 @@ _NAME = re.compile(r"proctor-([0-9]+)-([0-9]+)-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process that may own temporary roots. `started_ticks` tells it from a later namesake."""
+    """A process that may own temporary roots. `started_ticks` tells it from a later namesake,
+    `namespace` (of process ids) from one that has the same id elsewhere on the machine."""
 
     pid: int
     started_ticks: int
     boot_id: str
+    namespace: str = ""
 
     @classmethod
     def this_process(cls) -> "Owner":
@@ -36,6 +38,19 @@ class Owner:
         """A fresh name for a root of this owner."""
         return f"proctor-{self.pid}-{self.started_ticks}-{_random_name()}"
 
+    def group_name(self, name: str) -> str:
+        """The name of a control group: it has no file that could say more about its owner."""
+        return f"{name}.{self.namespace}.{self.boot_id}"
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Owner | None":
+        """The owner that a marker's content tells of; None where it tells of none."""
+        pid, ticks = data.get("pid"), data.get("started_ticks")
+        boot, namespace = data.get("boot_id"), data.get("pid_namespace", "")
+        if type(pid) is int and type(ticks) is int and isinstance(boot, str):
+            return cls(pid, ticks, boot, str(namespace))
+        return None
+
     def marker(self, provider: str, labels: Mapping[str, str]) -> bytes:
         """The content of the marker file."""
         record: dict[str, Any] = {
@@ -44,6 +59,7 @@ class Owner:
             "pid": self.pid,
             "started_ticks": self.started_ticks,
             "boot_id": self.boot_id,
+            "pid_namespace": self.namespace,
         }
         return jsontext.pretty(record).encode()
 
@@ -63,10 +79,22 @@ def _random_name() -> str:
 
 @cache
 def _owner(pid: int) -> Owner:
-    return Owner(pid, proctable.start_ticks(pid) or 0, proctable.boot_id())
+    return Owner(
+        pid, proctable.start_ticks(pid) or 0, proctable.boot_id(), proctable.pid_namespace()
+    )
 
 
 def owner_in_name(name: str) -> tuple[int, int] | None:
     """(pid, start in ticks) of the owner of a root with this name; None for other names."""
     match = _NAME.fullmatch(name)
     return (int(match[1]), int(match[2])) if match else None
+
+
+def group_in_name(name: str) -> Owner | None:
+    """The owner of a control group with this name; None for other names."""
+    root, _, rest = name.partition(".")
+    namespace, _, boot = rest.partition(".")
+    found = owner_in_name(root)
+    if found is None or not namespace.isdecimal() or not boot:
+        return None
+    return Owner(*found, boot, namespace)

@@ -10,7 +10,7 @@ _PROC = "/proc"
 
 def live_members(group: int) -> list[int]:
     """The processes of a process group that still run; dead ones that wait for their parent not."""
-    return [pid for pid in _pids() if _group(pid) == group and (row := _stat(pid)) and _runs(row)]
+    return [pid for pid in pids() if _group(pid) == group and (row := _stat(pid)) and _runs(row)]
 
 
 def marked(variable: str, value: str, *, since: int) -> list[int]:
@@ -22,7 +22,7 @@ def marked(variable: str, value: str, *, since: int) -> list[int]:
     needle = b"\0" + os.fsencode(f"{variable}={value}") + b"\0"
     wrapped = newest_pid() < since
     found = []
-    for pid in _pids():
+    for pid in pids():
         if pid < since and not wrapped:
             continue
         try:
@@ -41,11 +41,39 @@ def start_ticks(pid: int) -> int | None:
     return int(row[19]) if row else None
 
 
+def pid_namespace(pid: int | None = None) -> str:
+    """The number of a process's namespace of process ids (default: of this process); empty where
+    it is not told."""
+    try:
+        link = os.readlink(f"{_PROC}/{'self' if pid is None else pid}/ns/pid")
+    except OSError:
+        return ""
+    return link.removeprefix("pid:[").removesuffix("]")
+
+
+def variable(pid: int, name: str) -> str:
+    """The value of an environment variable that a process started with; empty without."""
+    needle = os.fsencode(f"{name}=")
+    try:
+        with open(f"{_PROC}/{pid}/environ", "rb") as stream:
+            entries = stream.read(1_000_000).split(b"\0")
+    except OSError:
+        return ""
+    found = next((entry for entry in entries if entry.startswith(needle)), b"")
+    return os.fsdecode(found[len(needle) :])
+
+
+def runs(pid: int) -> bool:
+    """Whether a process is there and has not ended."""
+    row = _stat(pid)
+    return row is not None and _runs(row)
+
+
 @cache
 def boot_id() -> str:
     """The kernel's name for this boot; empty where there is none."""
     try:
-        return Path(_PROC, "sys/kernel/random/boot_id").read_text("ascii").strip()
+        return Path(_PROC, "sys/kernel/random/boot_id").read_text("utf-8").strip()
     except OSError:
         return ""
 
@@ -53,13 +81,14 @@ def boot_id() -> str:
 def newest_pid() -> int:
     """The id that was handed out last on this machine; 0 where it is not told."""
     try:
-        with open(f"{_PROC}/loadavg", encoding="ascii") as stream:
+        with open(f"{_PROC}/loadavg", encoding="utf-8") as stream:
             return int(stream.read().split()[-1])
     except (OSError, ValueError, IndexError):
         return 0
 
 
-def _pids() -> Iterator[int]:
+def pids() -> Iterator[int]:
+    """Every process id in use."""
     try:
         names = os.listdir(_PROC)
     except OSError:

@@ -3,6 +3,9 @@
 import os
 from collections.abc import Mapping
 
+SESSION_MARK = "PROCTOR_SESSION"
+"""The variable that tells the processes of a session: its value is the name of its root."""
+
 _ALLOWED = ("LANG", "TZ")
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

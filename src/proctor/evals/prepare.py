@@ -49,6 +49,8 @@ class Surroundings:
     executor: Executor = field(default_factory=LocalExecutor)
     budget: Budget | None = None
     wall: WallBudget | None = None
+    notes: Sequence[str] = ()
+    """What users must know about the launch."""
 
 
 class Builder:
@@ -143,7 +145,7 @@ class Builder:
         self, states: list[TaskState], earlier: tuple[Restored, ReusePlan] | None
     ) -> RequestRun:
         opened, pre = self._opened, self._pre
-        view = _view(opened, states, earlier)
+        view = _view(opened, states, earlier, self._surroundings.notes)
         spending, budget = _budget(opened, self._surroundings.budget)
         walls = (self._surroundings.wall, _wall(opened))
         return RequestRun(
@@ -216,7 +218,10 @@ def _services(opened: Opened, budget: Budget | None, threads: TrackedThreads) ->
 
 
 def _view(
-    opened: Opened, states: list[TaskState], earlier: tuple[Restored, ReusePlan] | None
+    opened: Opened,
+    states: list[TaskState],
+    earlier: tuple[Restored, ReusePlan] | None,
+    notes: Sequence[str],
 ) -> RunView:
     c = opened.pre.components
     view = RunView(
@@ -228,7 +233,11 @@ def _view(
         k=c.attempts.k,
         usage=earlier[0].usage if earlier is not None else Usage(),
         attempts_reused=sum(len(state.done) for state in states),
-        notes=[*c.environment.cautions(), *(earlier[1].lines() if earlier is not None else [])],
+        notes=[
+            *notes,
+            *c.environment.cautions(),
+            *(earlier[1].lines() if earlier is not None else []),
+        ],
     )
     if earlier is not None:
         view.issue_codes.update(earlier[0].issues)

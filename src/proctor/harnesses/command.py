@@ -113,4 +113,6 @@ def _telemetry(done: ExecResult) -> dict[str, object]:
         found["lingering_processes_killed"] = True
     if done.out_of_memory:
         found["out_of_memory"] = True
+    if done.out_of_storage:
+        found["out_of_storage"] = True
     return found

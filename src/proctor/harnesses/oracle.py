@@ -67,5 +67,7 @@ class _Script(HarnessSession):
             telemetry={
                 "stdout": done.stdout[-OUTPUT_KEPT_CHARS:],
                 "stderr": done.stderr[-OUTPUT_KEPT_CHARS:],
+                **({"out_of_memory": True} if done.out_of_memory else {}),
+                **({"out_of_storage": True} if done.out_of_storage else {}),
             },
         )

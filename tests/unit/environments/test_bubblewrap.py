@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from proctor.environments import proctable
-from proctor.environments.bubblewrap import BubblewrapEnvironment, BubblewrapOptions
+from proctor.environments import cgroups, grouping, proctable
+from proctor.environments.bubblewrap import BubblewrapEnvironment, BubblewrapOptions, provider
 from proctor.environments.bubblewrap import machine as machine_module
 from proctor.environments.bubblewrap.machine import SANDBOX_ID, machine
 from proctor.environments.contract import EnvironmentSpec, Resources
@@ -310,7 +310,7 @@ while True:
     )
     assert result.timed_out
     assert 20 < int(result.stdout.split()[0]) < 64
-    left = [pid for pid in proctable._pids() if pid > since and b"time.sleep(600)" in _cmdline(pid)]
+    left = [pid for pid in proctable.pids() if pid > since and b"time.sleep(600)" in _cmdline(pid)]
     assert left == []
 
 
@@ -321,11 +321,22 @@ def _cmdline(pid):
         return b""
 
 
-def test_memory_is_bounded_per_process():
+def test_memory_is_bounded_per_process_where_there_are_no_control_groups(monkeypatch):
+    monkeypatch.setattr(cgroups, "available", _no_groups)
+    monkeypatch.setattr(grouping, "available", _no_groups)
+    monkeypatch.setattr(provider, "available", _no_groups)
     eat = "x = bytearray(700_000_000)"
     spec = EnvironmentSpec(network=OFFLINE.network, resources=Resources(memory_mb=300))
     assert "MemoryError" in python(eat, spec).stderr
     assert python("x = bytearray(100_000_000)", spec).ok
+    wishes = Resources(memory_mb=300, cpus=1)
+    skipped, lesser = BubblewrapEnvironment().notices(EnvironmentSpec(resources=wishes))
+    assert "cpus=1" in skipped[1]
+    assert "for each process alone: nothing is mounted" in lesser[1]
+
+
+def _no_groups():
+    return cgroups.Found((), dict.fromkeys(cgroups.CONTROLLERS, "nothing is mounted"))
 
 
 def test_hostile_ends_do_not_confuse_the_result():
@@ -355,7 +366,7 @@ asyncio.run(main())
     )
     root = process.stdout.readline().strip()
     try:
-        sleepers = [pid for pid in proctable._pids() if b"98765" in _cmdline(pid)]
+        sleepers = [pid for pid in proctable.pids() if b"98765" in _cmdline(pid)]
         watched = [os.pidfd_open(pid) for pid in sleepers]
         assert len(watched) >= 2
         process.kill()
@@ -464,7 +475,9 @@ def test_sockets_of_the_host_without_a_file_are_not_reached():
         assert not python(knock).ok
 
 
-def test_the_policy_is_one_for_all_phases():
+def test_without_privileges_the_policy_is_one_for_all_phases(monkeypatch):
+    monkeypatch.setattr(provider, "switching_problem", lambda: "it takes root")
+
     def problems(*phases, **options):
         environment = BubblewrapEnvironment(BubblewrapOptions(**options))
         return environment.problems(EnvironmentSpec(network=NetworkPhases(*phases)))
@@ -472,8 +485,11 @@ def test_the_policy_is_one_for_all_phases():
     public = NetworkPolicy()
     listed = NetworkPolicy(NetworkMode.ALLOWLIST, ("x.org",))
     assert problems(OFF, OFF, OFF) == problems() == []
-    assert "cannot switch" in problems(public, OFF, public)[0]
-    assert "allow-list" in problems(listed, listed, listed)[0]
+    (reason,) = problems(public, OFF, public)
+    assert "cannot enforce or switch" in reason
+    assert "it takes root" in reason
+    assert "environment.network=no-network" in reason
+    assert "cannot enforce or switch" in problems(listed, listed, listed)[0]
     assert problems(public, OFF, listed, network="no-network") == []
     adapted = BubblewrapEnvironment(BubblewrapOptions(network="no-network")).adapt(PUBLIC)
     assert adapted.network == NetworkPhases(OFF, OFF, OFF)
@@ -495,11 +511,14 @@ def test_wishes_users_and_options():
     environment = BubblewrapEnvironment()
     assert "GPU" in environment.problems(EnvironmentSpec(resources=Resources(gpus=1)))[0]
     wishes = Resources(cpus=2, memory_mb=1, storage_mb=3, pids=9)
-    ((code, message),) = environment.notices(EnvironmentSpec(resources=wishes))
-    assert code == "resource_not_enforced"
-    assert "cpus=2" in message
-    assert "memory" not in message
-    assert ("pids" in message) is (not machine().counts_processes)
+    notices = environment.notices(EnvironmentSpec(resources=wishes))
+    groups = cgroups.available().controllers
+    said = " ".join(message for _, message in notices)
+    assert {code for code, _ in notices} <= {"resource_not_enforced"}
+    assert "storage_mb" not in said
+    assert ("cpus=2" in said) is ("cpu" not in groups)
+    assert ("pids" in said) is (not machine().counts_processes and "pids" not in groups)
+    assert ("memory_mb=1 is enforced for each process alone" in said) is ("memory" not in groups)
     with pytest.raises(EnvironmentFault) as caught:
         run("id", user="agent")
     assert caught.value.fault_code == "unsupported"

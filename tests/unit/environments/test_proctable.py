@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 from proctor.environments import proctable
-from proctor.environments.owner import Owner, owner_in_name
+from proctor.environments.owner import Owner, group_in_name, owner_in_name
 from proctor.environments.variables import base_variables
 
 
@@ -82,7 +82,14 @@ def test_owner_is_told_by_name_and_by_marker():
         "pid": os.getpid(),
         "started_ticks": owner.started_ticks,
         "boot_id": proctable.boot_id(),
+        "pid_namespace": proctable.pid_namespace(),
     }
+    assert Owner.from_json(record) == owner
+    for odd in ({}, {**record, "pid": "7"}, {**record, "pid": True}, {**record, "boot_id": None}):
+        assert Owner.from_json(odd) is None
+    assert group_in_name(owner.group_name(name)) == owner
+    for other in (name, f"{name}.", f"{name}..x", f"{name}.12", f"{name}.ab.x", "x.12.y"):
+        assert group_in_name(other) is None
 
 
 def test_only_a_short_list_of_variables_passes():

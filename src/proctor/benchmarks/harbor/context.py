@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from proctor.benchmarks.harbor.ignore import DockerIgnore, PathPattern
 from proctor.benchmarks.harbor.tree import TaskFileEntry, is_cache
+from proctor.kernel.ignore import DockerIgnore, PathPattern
 
 RECIPE_FILES = ("Dockerfile", ".dockerignore")
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from proctor.benchmarks.harbor.config import ArtifactEntry, CollectSection
 from proctor.benchmarks.harbor.folder import VerifierJob
-from proctor.benchmarks.harbor.ignore import GitIgnore
 from proctor.environments.contract import EnvironmentSession
 from proctor.evals.contracts.harness import AttemptContext
 from proctor.evals.contracts.result import RunResult
 from proctor.kernel.errors import EnvironmentFault
+from proctor.kernel.ignore import GitIgnore
 from proctor.kernel.issues import Cause, Issue, Phase, Severity
 
 ARTIFACT_LIMIT_BYTES = 100_000_000

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from proctor.benchmarks.harbor.ignore import GitIgnore
 from proctor.benchmarks.harbor.tree import Limits, TaskFileEntry, file_sha256, is_cache, walk
 from proctor.kernel.digest import of_json
 from proctor.kernel.errors import DataError
+from proctor.kernel.ignore import GitIgnore
 
 _UNBOUNDED = Limits(files=10**9, megabytes=10**9)
 

@@ -2,20 +2,20 @@
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from proctor.benchmarks.harbor.config import TaskFile
 from proctor.benchmarks.harbor.context import BuildContext
 from proctor.benchmarks.harbor.dockerfile import DockerfileError
 from proctor.benchmarks.harbor.hosts import policy
-from proctor.benchmarks.harbor.ignore import DockerIgnore
 from proctor.benchmarks.harbor.recipe import Recipe
 from proctor.benchmarks.harbor.recipe import read as read_recipe
 from proctor.benchmarks.harbor.templates import Resolved
 from proctor.benchmarks.harbor.tree import TaskTree
 from proctor.environments.contract import EnvironmentSpec, Resources
 from proctor.environments.network import NetworkPhases
+from proctor.kernel.ignore import DockerIgnore
 
 MAX_COPIES = 10_000
 """The most (file, place) pairs of one task; a folder from which nothing is left out is one."""
@@ -59,8 +59,14 @@ def place_of(
             None,
             section.gpus or None,
         ),
+        context=_context(section.docker_image, tree, dockerfile),
     )
     return Place(spec, _identity(config, spec, {**image_env, **env.identity}))
+
+
+def _context(image: str | None, tree: TaskTree, dockerfile: str | None) -> str | None:
+    """The folder to build an image from; none where the task names one that is built already."""
+    return str(tree.folder / "environment") if image is None and dockerfile is not None else None
 
 
 def _phases(config: TaskFile) -> NetworkPhases:
@@ -109,8 +115,9 @@ def _portable_copies(recipe: Recipe, context: BuildContext) -> tuple[tuple[str, 
 
 def _identity(config: TaskFile, spec: EnvironmentSpec, env: Mapping[str, str]) -> dict[str, Any]:
     """What identifies the environment, without paths of this host and without secrets."""
+    placeless = replace(spec, context=None, copies=())
     return {
-        "environment": {**spec.to_json(), "copies": [], "env": dict(env)},
+        "environment": {**placeless.to_json(), "env": dict(env)},
         "agent": config.agent.model_dump(mode="json"),
         "portable": config.portable,
     }

@@ -10,12 +10,27 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from proctor.environments.bubblewrap import system
 from proctor.environments.bubblewrap.machine import Machine, machine
 from proctor.environments.bubblewrap.session import BubblewrapSession, Settings
-from proctor.environments.contract import Environment, EnvironmentSession, EnvironmentSpec
+from proctor.environments.cgroups import available
+from proctor.environments.contract import (
+    Environment,
+    EnvironmentSession,
+    EnvironmentSpec,
+    Resources,
+)
 from proctor.environments.limits import TIMEOUT_CEILING_S
-from proctor.environments.network import NetworkMode, NetworkPhases, NetworkPolicy
+from proctor.environments.netns.sandbox import problem as switching_problem
+from proctor.environments.network import (
+    NetworkMode,
+    NetworkPhases,
+    NetworkPolicy,
+    needs_switching,
+)
+from proctor.environments.proxy.allowed import unusable
 from proctor.environments.wishes import image_notices, resource_notices
 from proctor.kernel.errors import EnvironmentFault
 
+_WISHES = {"memory": "memory_mb", "pids": "pids", "cpu": "cpus"}
+"""What a control group's controller enforces."""
 _PHASES = ("baseline", "run", "evaluation")
 
 
@@ -25,7 +40,8 @@ class BubblewrapOptions(BaseModel):
     `network`: one policy for all phases, in place of the task's. `strict_image`: refuse tasks that
     name an image or build one, instead of noting that it was not built. `timeout_ceiling_s`: the
     longest that one command may take. `processes`: how many processes a sandbox may have, where
-    the machine can tell sandboxes apart. `expose`: folders of the host that the sandbox sees
+    the machine can tell sandboxes apart. `storage_mb`: how much disk a sandbox may fill whose task
+    does not say. `expose`: folders of the host that the sandbox sees
     read-only under the same path, for programs that do not lie in /usr.
     """
 
@@ -35,6 +51,7 @@ class BubblewrapOptions(BaseModel):
     strict_image: bool = False
     timeout_ceiling_s: float = Field(default=TIMEOUT_CEILING_S, gt=0, allow_inf_nan=False)
     processes: int = Field(default=4_096, ge=16)
+    storage_mb: int = Field(default=20_000, ge=1)
     expose: tuple[str, ...] = ()
 
     @field_validator("expose")
@@ -98,10 +115,7 @@ class BubblewrapEnvironment(Environment):
 
     def notices(self, spec: EnvironmentSpec) -> list[tuple[str, str]]:
         found = [] if self._settings.strict_image else image_notices(spec)
-        here = machine()
-        counted = isinstance(here, Machine) and here.counts_processes
-        enforced = ("memory_mb", "pids") if counted else ("memory_mb",)
-        return found + resource_notices(spec.resources, enforced)
+        return found + _resource_notices(spec.resources)
 
     async def open_session(
         self, spec: EnvironmentSpec, labels: Mapping[str, str]
@@ -110,7 +124,9 @@ class BubblewrapEnvironment(Environment):
         if isinstance(here, str):
             raise EnvironmentFault(here, code="unsupported", permanent=True)
         options = self._settings
-        settings = Settings(options.timeout_ceiling_s, options.processes, options.expose)
+        settings = Settings(
+            options.timeout_ceiling_s, options.processes, options.expose, options.storage_mb
+        )
         session = BubblewrapSession(spec, labels, here, settings)
         try:
             await session.place(spec.copies)
@@ -125,21 +141,37 @@ class BubblewrapEnvironment(Environment):
             return {"isolation": "namespaces", "problem": here}
         return {
             "isolation": "namespaces",
+            "control_groups": list(available().controllers),
             "host_user": os.geteuid() if here.ids is None else here.ids[0],
             "nested_user_namespaces": "--disable-userns" not in here.namespaces,
         }
 
 
+def _resource_notices(wishes: Resources) -> list[tuple[str, str]]:
+    """What of the wishes is not enforced here, or less than asked, and why."""
+    groups, here = available(), machine()
+    enforced = {"memory_mb", "storage_mb", *(_WISHES[name] for name in groups.controllers)}
+    if isinstance(here, Machine) and here.counts_processes:
+        enforced.add("pids")
+    found = resource_notices(wishes, tuple(enforced))
+    if wishes.memory_mb is not None and "memory" in groups.reasons:
+        why = groups.reasons["memory"]
+        message = f"memory_mb={wishes.memory_mb} is enforced for each process alone: {why}"
+        found.append(("resource_not_enforced", message))
+    return found
+
+
 def _network_problems(phases: NetworkPhases) -> list[str]:
-    found = []
-    for name in _PHASES:
-        mode = getattr(phases, name).mode
-        if mode is NetworkMode.ALLOWLIST:
-            found.append(f"bubblewrap cannot enforce an allow-list yet: {name} network")
-    if phases.switches and not found:
+    found = [
+        f"the allow-list of a network phase holds {host!r}: neither a host name, *.NAME, "
+        "an address nor a network"
+        for host in dict.fromkeys(host for policy in phases.policies for host in policy.hosts)
+        if unusable([host])
+    ]
+    if needs_switching(phases) and (reason := switching_problem()):
         modes = ", ".join(f"{name} {getattr(phases, name).mode.value!r}" for name in _PHASES)
         found.append(
-            f"bubblewrap cannot switch the network while it runs ({modes}); "
+            f"bubblewrap cannot enforce or switch these policies here ({modes}): {reason}; "
             "-p environment.network=no-network sets one policy for all phases"
         )
     return found

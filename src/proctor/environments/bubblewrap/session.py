@@ -5,10 +5,11 @@ its own, so no process outlives its command.
 """
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 
-from proctor.environments.bubblewrap import system
+from proctor.environments.bubblewrap import started, system
 from proctor.environments.bubblewrap.machine import CLEAN, Machine
 from proctor.environments.child import Start
 from proctor.environments.contract import (
@@ -19,17 +20,24 @@ from proctor.environments.contract import (
     Resources,
     SessionPaths,
 )
+from proctor.environments.disk import DiskWatch
+from proctor.environments.grouping import ControlGroup, GroupLimits
 from proctor.environments.hosted import HostedSession, shell
 from proctor.environments.limits import ProcessLimits, clamp_timeout
-from proctor.environments.network import NetworkMode, NetworkPolicy
+from proctor.environments.netns.sandbox import RESOLVER, SandboxNetwork, proxy_variables
+from proctor.environments.network import (
+    NetworkMode,
+    NetworkPolicy,
+    lists_hosts,
+    needs_switching,
+)
 from proctor.environments.process import run_child
 from proctor.environments.rooted import gone
-from proctor.environments.variables import base_variables
+from proctor.environments.variables import SESSION_MARK, base_variables
 from proctor.kernel.errors import EnvironmentFault
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ROOT_NAMES = (None, "root", 0, "0")
-_ENTER = 'cd -- "$1" || exit 127\nshift\n'
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,7 @@ class Settings:
     timeout_ceiling_s: float
     processes: int | None
     exposed: tuple[str, ...]
+    storage_mb: int
 
 
 class BubblewrapSession(HostedSession):
@@ -59,6 +68,9 @@ class BubblewrapSession(HostedSession):
         self._machine = machine
         self._settings = settings
         self._policy = spec.network.baseline
+        self._group: ControlGroup | None = None
+        self._disk = DiskWatch(self._root, spec.resources.storage_mb or settings.storage_mb)
+        self._network = SandboxNetwork(self._policy) if needs_switching(spec.network) else None
         self._workdir = self.resolve(spec.workdir or ".")
         self._variables = {
             **base_variables(),
@@ -68,18 +80,17 @@ class BubblewrapSession(HostedSession):
             # There is one user inside; tar would fail to hand files to others.
             "TAR_OPTIONS": "--no-same-owner",
             **self.script_env(),
+            **(proxy_variables() if lists_hosts(spec.network) else {}),
             **spec.env,
         }
         words = list(machine.namespaces)
-        if self._policy.mode is not NetworkMode.PUBLIC:
+        if self._network is None and self._policy.mode is not NetworkMode.PUBLIC:
             words.append("--unshare-net")
         words += [*system.mounts(self._root, self._tree, settings.exposed), "--clearenv"]
-        self._fixed_args = _joined(words)
+        self._fixed_args = started.joined(words)
 
     def make_more(self) -> None:
-        public = self._policy.mode is NetworkMode.PUBLIC
-        exposed = self._settings.exposed
-        system.furnish(self._tree, self._ids, resolver=public, exposed=exposed)
+        system.furnish(self._tree, self._ids, self._names(), self._settings.exposed)
         shm = os.path.join(self._root, system.SHM)
         os.mkdir(shm)
         for path in (shm, os.path.join(self._tree, "tmp")):
@@ -105,37 +116,42 @@ class BubblewrapSession(HostedSession):
             raise EnvironmentFault(message, code="unsupported", permanent=True)
         self.ensure_root()
         self._forget_preload()
-        kills = self._kills
         argv = await self.argv(command, shell(), "/tmp")  # noqa: S108 - inside the sandbox
-        inner = self._inner(argv, self._workdir if cwd is None else self.resolve(cwd), resources)
+        place = self._workdir if cwd is None else self.resolve(cwd)
         variables = {**self._variables, **env} if env else self._variables
-        args = self._args(variables)
-        try:
-            status, report = os.pipe()
-            try:
+        if self._network is not None:
+            await self._network.open()
+        async with self._grouped(resources) as group:
+            before = group.kills() if group else 0
+            limits = self._limits(resources or self._spec.resources, group)
+            with started.descriptors(self._fixed_args, variables) as (args, report, status):
+                within = self._network.entered() if self._network else None
                 start = Start(
-                    [*self._machine.command, "--args", str(args),
-                     "--json-status-fd", str(report), "--", *inner],
-                    cwd="/", env=CLEAN, stdin=stdin, keep_fds=(args, report),
-                    lingers=False,
+                    [*started.outer(self._machine, group), "--args", str(args),
+                     "--json-status-fd", str(report), "--", *started.inner(argv, place, limits)],
+                    cwd="/", env={**CLEAN, SESSION_MARK: self._name}, stdin=stdin,
+                    keep_fds=(args, report), lingers=False, within=within,
                 )  # fmt: skip
-                result = await run_child(
-                    start,
-                    timeout_s=clamp_timeout(timeout_s, self._settings.timeout_ceiling_s),
-                    output_limit_bytes=output_limit_bytes,
-                    running=self._running,
-                )
-                os.set_blocking(status, False)
-                return self._checked(result, _written(status), kills)
-            finally:
-                os.close(status)
-                os.close(report)
-        finally:
-            os.close(args)
+                kills = self._kills
+                with self._disk.watched(self._kill_now):
+                    result = await run_child(
+                        start,
+                        timeout_s=clamp_timeout(timeout_s, self._settings.timeout_ceiling_s),
+                        output_limit_bytes=output_limit_bytes,
+                        running=self._running,
+                    )
+                ran = self._checked(result, started.written(status), kills)
+            if group is not None and group.kills() > before:
+                ran = replace(ran, out_of_memory=True)
+            return replace(ran, out_of_storage=True) if self._disk.full else ran
 
     async def set_network(self, policy: NetworkPolicy) -> None:
-        """Refused unless it is the policy that the sandbox already has."""
-        if policy != self._policy:
+        """For running commands too. A sandbox whose specification needs no switch has none."""
+        if self._closed:
+            raise gone("this environment is closed")
+        if self._network is not None:
+            await self._network.switch(policy)
+        elif policy != self._policy:
             await super().set_network(policy)
 
     async def remove(self, path: str) -> None:
@@ -158,30 +174,52 @@ class BubblewrapSession(HostedSession):
 
     # --- parts
 
-    def _inner(self, argv: Sequence[str], cwd: str, resources: Resources | None) -> list[str]:
-        """The command behind a shell inside that changes the folder and sets the limits."""
-        wishes = resources or self._spec.resources
-        processes = wishes.pids or self._settings.processes
-        limits = ProcessLimits(
-            memory_mb=wishes.memory_mb,
+    def _names(self) -> dict[str, bytes]:
+        """The files of /etc that say who is who in the sandbox's network."""
+        if self._network is not None:
+            return {"resolv.conf": RESOLVER}
+        return system.host_names() if self._policy.mode is NetworkMode.PUBLIC else {}
+
+    @asynccontextmanager
+    async def _grouped(self, resources: Resources | None) -> AsyncIterator[ControlGroup | None]:
+        """The session's control group, or one of the command's own where its wishes differ."""
+        if resources is None or resources == self._spec.resources:
+            if self._group is None and (limits := GroupLimits.of(self._spec.resources)).controllers:
+                self._group = ControlGroup(self._owner.group_name(self._name), limits)
+            yield self._group
+            return
+        limits = GroupLimits.of(resources)
+        if not limits.controllers:
+            yield None
+            return
+        group = ControlGroup(self._owner.group_name(self._owner.new_name()), limits)
+        try:
+            yield group
+        finally:
+            await group.remove()
+
+    def _limits(self, wishes: Resources, group: ControlGroup | None) -> ProcessLimits:
+        """What is set on each process, where no group holds all of them together."""
+        held = () if group is None else GroupLimits.of(wishes).controllers
+        processes = self._settings.processes if "pids" in held else None
+        processes = processes or wishes.pids or self._settings.processes
+        return ProcessLimits(
+            memory_mb=None if "memory" in held else wishes.memory_mb,
+            file_size_mb=self._spec.resources.storage_mb,
             processes=processes if self._machine.counts_processes else None,
         )
-        script = f'{_ENTER}{limits.commands()}\nexec "$@"'
-        return ["/bin/sh", "-c", script, "sh", cwd, *argv]
 
-    def _args(self, variables: Mapping[str, str]) -> int:
-        """bwrap's arguments as a file in memory: other users of the host can read command lines."""
-        words = [word for name, value in variables.items() for word in ("--setenv", name, value)]
-        try:
-            data = self._fixed_args + _joined(words)
-        except ValueError as error:
-            message = f"a variable cannot be set: {error}"
-            raise EnvironmentFault(message, code="unsupported", permanent=True) from error
-        fd = os.memfd_create("proctor-bwrap-args")
-        with open(fd, "wb", closefd=False) as stream:
-            stream.write(data)
-        os.lseek(fd, 0, os.SEEK_SET)
-        return fd
+    def _kill_now(self) -> None:
+        """End all commands; whoever waits for them gets their results."""
+        self._kills += 1
+        for child in self._running:
+            child.kill()
+
+    async def release(self) -> None:
+        if self._network is not None:
+            await self._network.close()
+        if self._group is not None:
+            await self._group.remove()
 
     def _forget_preload(self) -> None:
         """An agent must not load its code into every later program, the grader's included."""
@@ -198,17 +236,3 @@ class BubblewrapSession(HostedSession):
             raise gone(f"the environment's folder {self._tree} is gone")
         reason = result.stderr.strip()[-500:] or f"exit code {result.exit_code}"
         raise EnvironmentFault(f"the sandbox did not start: {reason}", code="cannot_start")
-
-
-def _joined(words: Sequence[str]) -> bytes:
-    if any("\0" in word for word in words):
-        raise ValueError("it holds a NUL byte")
-    return b"".join(os.fsencode(word) + b"\0" for word in words)
-
-
-def _written(fd: int) -> bytes:
-    """What a pipe holds now."""
-    try:
-        return os.read(fd, 65_536)
-    except BlockingIOError:
-        return b""

@@ -7,7 +7,7 @@ that is read-only. Files of /etc are links into the read-only `/.system`.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from proctor.environments.copying import Ids
@@ -77,14 +77,13 @@ def mounts(root: str, tree: str, exposed: Sequence[str]) -> list[str]:
     return [*words, "--remount-ro", f"/{SYSTEM}"]
 
 
-def furnish(tree: str, ids: Ids, *, resolver: bool, exposed: Sequence[str]) -> None:
-    """Put the small files and links of a new tree in their places, before any agent is there."""
+def furnish(tree: str, ids: Ids, names: Mapping[str, bytes], exposed: Sequence[str]) -> None:
+    """Put the small files and links of a new tree in their places, before any agent is there.
+    `names`: further files of /etc."""
     contents = {
         "passwd": _PASSWD, "group": _GROUP, "hosts": _HOSTS, "nsswitch.conf": _NSSWITCH,
-        "hostname": b"proctor\n",
+        "hostname": b"proctor\n", **names,
     }  # fmt: skip
-    if resolver:
-        contents |= {name: text for name in ("resolv.conf", "hosts") if (text := _host_file(name))}
     for name, text in contents.items():
         with open(f"{tree}/etc/{name}", "xb", buffering=0) as stream:
             stream.write(text)
@@ -102,8 +101,13 @@ def furnish(tree: str, ids: Ids, *, resolver: bool, exposed: Sequence[str]) -> N
         os.symlink(target, f"{tree}/{path}")
 
 
+def host_names() -> dict[str, bytes]:
+    """The host's files for resolving names, for sandboxes that share its network."""
+    return {name: text for name in ("resolv.conf", "hosts") if (text := _host_file(name))}
+
+
 def _host_file(name: str) -> bytes:
-    """A small file of the host's /etc, for sandboxes that share the host's network."""
+    """A small file of the host's /etc."""
     try:
         with open(f"/etc/{name}", "rb") as stream:
             return stream.read(1_000_000)

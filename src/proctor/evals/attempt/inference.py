@@ -145,6 +145,12 @@ class Inference:
             limit = "" if plan.agent_timeout_s is None else f" of {plan.agent_timeout_s:g} s"
             message = f"the agent reached its time limit{limit}"
             self._log.note(Severity.ERROR, Phase.RUN, Cause.AGENT, "agent_timeout", message)
+        if result.telemetry.get("out_of_memory") is True:
+            message = "the agent ran out of the memory that its environment allows"
+            self._log.note(Severity.ERROR, Phase.RUN, Cause.AGENT, "agent_out_of_memory", message)
+        if result.telemetry.get("out_of_storage") is True:
+            message = "the agent filled more disk than its environment allows"
+            self._log.note(Severity.ERROR, Phase.RUN, Cause.AGENT, "agent_out_of_storage", message)
         if result.exit_code not in (None, 0):
             message = f"the agent exited with code {result.exit_code}"
             self._log.note(Severity.WARNING, Phase.RUN, Cause.AGENT, "agent_exit", message)

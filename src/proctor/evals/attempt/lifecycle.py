@@ -17,6 +17,7 @@ from proctor.environments.gates import current_permit
 from proctor.evals.attempt.blame import PhaseFailed
 from proctor.evals.attempt.checking import checked_evaluation, checked_prepared
 from proctor.evals.attempt.grading import Grade, grade
+from proctor.evals.attempt.handover import hand_over
 from proctor.evals.attempt.inference import Inference, switch_network, too_late
 from proctor.evals.attempt.job import AttemptJob
 from proctor.evals.attempt.ownership import Ownership
@@ -78,6 +79,8 @@ class Try:
                 result = self.result = await self._inference.run(plan, session, prepared)
                 self._refuse_error(result)
                 if plan.evaluation_mode == "reuse":
+                    with self.log.phase(Phase.EVALUATE):  # nothing of the agent runs beside it
+                        await session.kill_processes()
                     await self._enter_evaluation(session, plan)
                     return await self._evaluate(plan, prepared, result, session)
                 await self._keep_run(prepared, result)
@@ -122,6 +125,8 @@ class Try:
     async def _opened(self, plan: ExecutionPlan, owned: Ownership, name: str) -> EnvironmentSession:
         """Open a session and own it in the same step; one that comes too late is closed."""
         labels = {**self._s.labels, "task": self._job.task.id, "attempt": str(self._job.index)}
+        if plan.keep_environment:
+            labels["kept"] = "true"  # spared when what this process leaves is cleaned up
         session = await self._s.components.environment.open(plan.environment, labels)
         if too_late():
             await session.close()
@@ -172,10 +177,19 @@ class Try:
         try:
             async with owned:
                 session = await self._open(plan, owned, EVALUATION_ENVIRONMENT)
+                await self._hand_over(session, plan, result)
                 await self._enter_evaluation(session, plan)
                 return await self._evaluate(plan, prepared, result, session)
         finally:
             self.log.issues.extend(owned.warnings)
+
+    async def _hand_over(
+        self, session: EnvironmentSession, plan: ExecutionPlan, result: RunResult
+    ) -> None:
+        folder = self._s.store.artifacts_dir(self._job.task, self._job.index)
+        with self.log.phase(Phase.EVALUATE):
+            handing = hand_over(session, folder, result.artifacts, self._s.calls.threads)
+            await self._s.calls.bounded("handing artifacts over", handing, plan.open_timeout_s)
 
     async def _enter_evaluation(self, session: EnvironmentSession, plan: ExecutionPlan) -> None:
         with self.log.phase(Phase.EVALUATE):

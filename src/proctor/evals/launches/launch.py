@@ -9,6 +9,7 @@ from proctor.environments.gates import gate_of
 from proctor.evals import registry
 from proctor.evals.executors import Executor
 from proctor.evals.launches.document import LaunchDocument
+from proctor.evals.launches.leftovers import clear_leftovers
 from proctor.evals.launches.orchestrator import Orchestrator
 from proctor.evals.launches.preparing import Preparing, Taking
 from proctor.evals.launches.slot import PreparedRequest, Slot
@@ -68,7 +69,8 @@ async def run_single(
         return open_new(pre, results, space, runtime.run_id, context.clock)
 
     spenders = [run_dir, *siblings(run_dir)] if run_dir is not None else []
-    surroundings = _surroundings(runtime, spenders, context.clock)
+    notes = await clear_leftovers([pre.components.environment])
+    surroundings = _surroundings(runtime, spenders, context.clock, notes)
     preparing = Preparing(
         Taking(open_directory, earlier),
         surroundings,
@@ -115,7 +117,9 @@ async def _run_held(
 ) -> list[RunReport]:
     context.progress.planned = list(checked)
     earlier = [document.run_dir(name) for name in checked]
-    surroundings = _surroundings(launch.runtime, earlier, context.clock)
+    ready = [pre for pre in checked.values() if isinstance(pre, Preflight)]
+    notes = await clear_leftovers(pre.components.environment for pre in ready)
+    surroundings = _surroundings(launch.runtime, earlier, context.clock, notes)
     preparations = {
         name: _preparing(launch, name, pre, document, context, surroundings)
         for name, pre in checked.items()
@@ -143,7 +147,9 @@ async def _orchestrate(
         await surroundings.executor.close()
 
 
-def _surroundings(runtime: RuntimeRequest, run_dirs: Iterable[str], clock: Clock) -> Surroundings:
+def _surroundings(
+    runtime: RuntimeRequest, run_dirs: Iterable[str], clock: Clock, notes: list[str]
+) -> Surroundings:
     """The launch's executor and budget, with what its requests spent in earlier executions."""
     wanted = runtime.budget
     budget = wall = None
@@ -153,7 +159,7 @@ def _surroundings(runtime: RuntimeRequest, run_dirs: Iterable[str], clock: Clock
             budget.charge(read_spending(run_dir)[0])
     if wanted is not None and wanted.wall_s:
         wall = WallBudget("launch", wanted.wall_s, clock)
-    return Surroundings(executor_of(runtime.executor), budget, wall)
+    return Surroundings(executor_of(runtime.executor), budget, wall, notes)
 
 
 def executor_of(executor_id: str) -> Executor:

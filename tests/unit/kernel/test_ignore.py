@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from proctor.benchmarks.harbor.ignore import DockerIgnore, GitIgnore, PathPattern
+from proctor.kernel.ignore import DockerIgnore, GitIgnore, PathPattern
 
 GIT = (
     r"""

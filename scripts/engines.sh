@@ -1,0 +1,181 @@
+#!/usr/bin/env bash
+# Container engines for the tests, apart from any engine of the machine: own sockets, own storage,
+# own bridges, no firewall rules.
+#
+#   engines.sh start FOLDER   start what is installed; prints lines NAME=ADDRESS to export
+#   engines.sh stop FOLDER    stop what `start` started there, and remove every trace of it
+#
+# Needs root and the Debian packages docker.io, podman, runc, iproute2, and for podman 4.3
+# containernetworking-plugins. An engine that does not start is named on standard error; its log
+# stays in FOLDER until `stop`.
+set -eu
+PATH=$PATH:/usr/sbin:/sbin
+case ${2:-} in /*) ;; *) echo "usage: $0 start|stop /ABSOLUTE/FOLDER" >&2; exit 2 ;; esac
+action=$1 folder=$2
+wait_s=40
+forwarding=/proc/sys/net/ipv4/ip_forward
+# Of the blocks set apart for documents, which no real network uses.
+docker_bridge=prtest-d0 docker_address=198.51.100.1/24
+podman_bridge=prtest-p0 podman_address=203.0.113.1 podman_subnet=203.0.113.0/24
+
+say() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; }
+
+# answers SOCKET: whether an engine answers there now
+answers() {
+    python3 - "$1" 2>/dev/null <<'PYTHON'
+import socket, sys
+with socket.socket(socket.AF_UNIX) as stream:
+    stream.settimeout(5)
+    stream.connect(sys.argv[1])
+    stream.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+    sys.exit(b" 200 " not in stream.recv(100))
+PYTHON
+}
+
+# up NAME VARIABLE: wait until the engine that was started answers
+up() {
+    local pid tries
+    pid=$(cat "$folder/$1.pid")
+    for tries in $(seq $((wait_s * 5))); do
+        if answers "$folder/$1.sock"; then
+            echo "$2=unix://$folder/$1.sock"
+            return
+        fi
+        kill -0 "$pid" 2>/dev/null || break
+        sleep 0.2
+    done
+    say "$1 did not start: $(tail -n 2 "$folder/$1.log" | tr '\n' ' ')"
+}
+
+start_docker() {
+    ip link add name "$docker_bridge" type bridge
+    ip address add "$docker_address" dev "$docker_bridge"
+    ip link set "$docker_bridge" up
+    echo '{}' >"$folder/daemon.json"
+    dockerd --host "unix://$folder/docker.sock" --data-root "$folder/docker" \
+        --exec-root "$folder/docker-run" --pidfile "$folder/dockerd.pid" \
+        --config-file "$folder/daemon.json" --bridge "$docker_bridge" \
+        --cgroup-parent /prtest --iptables=false --ip-forward=false --ip-masq=false \
+        >"$folder/docker.log" 2>&1 </dev/null &
+    echo $! >"$folder/docker.pid"
+}
+
+# Debian's podman on small machines: no systemd, cgroups of any version, few descriptors allowed.
+podman_settings() {
+    mkdir -p "$folder/podman-networks"
+    cat >"$folder/containers.conf" <<CONF
+[containers]
+default_ulimits=["nofile=20000:20000","nproc=4096:4096"]
+[engine]
+cgroup_manager="cgroupfs"
+events_logger="file"
+exit_command_delay=10
+runtime="runc"
+[network]
+network_config_dir="$folder/podman-networks"
+CONF
+    if [ -x /usr/lib/cni/bridge ]; then
+        cat >"$folder/podman-networks/podman.conflist" <<CONF
+{"cniVersion": "0.4.0", "name": "podman", "plugins": [
+  {"type": "bridge", "bridge": "$podman_bridge", "isGateway": true, "ipMasq": false,
+   "ipam": {"type": "host-local", "dataDir": "$folder/podman-addresses",
+            "routes": [{"dst": "0.0.0.0/0"}],
+            "ranges": [[{"subnet": "$podman_subnet", "gateway": "$podman_address"}]]}}]}
+CONF
+    fi
+}
+
+
+start_podman() {
+    podman_settings
+    CONTAINERS_CONF=$folder/containers.conf podman --root "$folder/podman/storage" \
+        --runroot "$folder/podman/run" --tmpdir "$folder/podman/tmp" \
+        system service --time 0 "unix://$folder/podman.sock" \
+        >"$folder/podman.log" 2>&1 </dev/null &
+    echo $! >"$folder/podman.pid"
+}
+
+start_engines() {
+    [ "$(id -u)" = 0 ] || { say "engines are started by root only"; return; }
+    if ip link show "$docker_bridge" >/dev/null 2>&1; then
+        say "$docker_bridge is there: other tests have engines running; stop those first"
+        return
+    fi
+    mkdir -p "$folder" && chmod 700 "$folder"
+    cat "$forwarding" >"$folder/forwarding"
+    if command -v dockerd >/dev/null; then start_docker; else say "dockerd is not installed"; fi
+    if command -v podman >/dev/null && command -v runc >/dev/null; then start_podman
+    else say "podman or runc is not installed"; fi
+    if [ -e "$folder/docker.pid" ]; then up docker PROCTOR_TEST_DOCKER; fi
+    if [ -e "$folder/podman.pid" ]; then up podman PROCTOR_TEST_PODMAN; fi
+}
+
+# ended PID: ask a process to end, wait, insist
+ended() {
+    local tries
+    kill "$1" 2>/dev/null || return 0
+    for tries in $(seq 100); do
+        kill -0 "$1" 2>/dev/null || return 0
+        sleep 0.1
+    done
+    kill -9 "$1" 2>/dev/null || true
+}
+
+# remove_containers SOCKET: those of an engine; they would go on without it
+remove_containers() {
+    python3 - "$1" <<'PYTHON'
+import http.client, json, socket, sys
+class Local(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(60)
+        self.sock.connect(sys.argv[1])
+engine = Local("engine")
+engine.request("GET", "/v1.40/containers/json?all=1")
+for row in json.loads(engine.getresponse().read()):
+    engine.request("DELETE", f"/v1.40/containers/{row['Id']}?force=1&v=1")
+    engine.getresponse().read()
+PYTHON
+}
+
+# watchers: the processes whose command line names a file below the folder
+watchers() {
+    local place
+    for place in /proc/[0-9]*; do
+        if tr '\0' '\n' 2>/dev/null <"$place/cmdline" | grep -q "^$folder/podman/"; then
+            basename "$place"
+        fi
+    done
+}
+
+stop_engines() {
+    local engine place watcher
+    [ -d "$folder" ] || return 0
+    for engine in docker podman; do
+        [ -e "$folder/$engine.pid" ] || continue
+        remove_containers "$folder/$engine.sock" 2>/dev/null || say "$engine kept containers"
+        ended "$(cat "$folder/$engine.pid")"
+    done
+    # Every command of podman has a watcher that outlives it by exit_command_delay seconds.
+    for watcher in $(watchers); do ended "$watcher"; done
+    # What the engines mounted below the folder, innermost first.
+    for place in $(awk -v at="$folder/" 'index($5, at) == 1 {print $5}' /proc/self/mountinfo | sort -r); do
+        umount "$place" 2>/dev/null || umount -l "$place" || true
+    done
+    for place in "$docker_bridge" "$podman_bridge"; do
+        ip link delete "$place" 2>/dev/null || true
+    done
+    # Empty control groups; those in use stay.
+    find /sys/fs/cgroup -maxdepth 3 -depth -type d \
+        \( -path '*/prtest' -o -path '*/libpod_parent' -o -path '*/libpod_parent/*' \) \
+        -exec rmdir {} + 2>/dev/null || true
+    # podman's plug-in switches it on for the whole machine.
+    [ "$(cat "$folder/forwarding" 2>/dev/null)" != 0 ] || echo 0 >"$forwarding"
+    rm -rf "$folder"
+}
+
+case $action in
+start) start_engines ;;
+stop) stop_engines ;;
+*) say "unknown action $action"; exit 2 ;;
+esac

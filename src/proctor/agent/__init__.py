@@ -1,0 +1,1 @@
+"""The durable agent runtime: actions that happen once, with an outcome that may be unknown."""

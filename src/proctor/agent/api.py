@@ -1,0 +1,290 @@
+"""Agent runs from Python: submit, drive, answer, approve, deny, cancel, suspend, resume, show.
+
+Commands go through the run's inbox: they may come from any process, are acknowledged when they are
+on disk, and are applied by whoever drives the run.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from proctor.agent import commands as cmd
+from proctor.agent.budgets import Limits
+from proctor.agent.children import create_run
+from proctor.agent.coordinator import Coordinator, RunIsOwned
+from proctor.agent.loading import load_view
+from proctor.agent.recorder import LostRun, now_ms
+from proctor.agent.setup import Hub, Setup
+from proctor.agent.showing import next_moves
+from proctor.agent.view import View
+from proctor.kernel.agent_states import ENDED_RUN_STATES
+from proctor.kernel.errors import UsageError
+from proctor.store.journal.contract import Message, RunFilter, StoredEvent
+from proctor.store.leases import owner_name
+
+UNLIMITED = Limits()
+_ACTIVE = ("ready", "running", "waiting", "verifying", "finishing")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A run as it stands: its view and who moves next."""
+
+    view: View
+    next_moves: Sequence[Mapping[str, Any]]
+
+
+class Agents:
+    """Agent runs of one journal. For one event loop; any number of processes may have one each."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.owner = owner_name()
+        self._hub = Hub()
+        self._driving: dict[str, Coordinator] = {}
+
+    # --- tasks
+
+    async def submit(
+        self,
+        goal: str,
+        *,
+        run_id: str | None = None,
+        acceptance: Sequence[Mapping[str, Any]] = (),
+        limits: Limits = UNLIMITED,
+        on_unknown: str = "wait",
+        max_corrections: int = 2,
+    ) -> str:
+        """Record a task and its run; the run's id. Nothing is executed before `drive` or `serve`.
+
+        A `run_id` that is there already is the same submission: nothing is added. Raises
+        UsageError, StorageError.
+        """
+        if on_unknown not in ("wait", "tell_model", "stop_run"):
+            raise UsageError("on_unknown is wait, tell_model or stop_run")
+        run_id = run_id or f"run-{secrets.token_hex(8)}"
+        task = {"goal": goal, "acceptance": [dict(check) for check in acceptance]}
+        digest = self.setup.config_digest(self.setup.policy(task))
+        command = cmd.CreateRun(
+            run_id,
+            task,
+            digest,
+            self.setup.permissions.epoch,
+            limits,
+            on_unknown,
+            None,
+            max_corrections,
+        )
+        await create_run(self.setup.journal, self.setup.clock, command, now_ms(self.setup.clock))
+        return run_id
+
+    async def drive(self, run_id: str) -> View:
+        """Drive a run and its subtasks until it has ended or only others can go on (a person, a
+        timer, another worker). Raises LostRun when another worker takes the run over."""
+        pending, tasks = {run_id}, dict[str, asyncio.Task[View | None]]()
+        changed = asyncio.Event()
+
+        def noticed(other: str) -> None:
+            pending.add(other)
+            changed.set()
+
+        end_listening = self._hub.listen_to_all(noticed)
+        try:
+            while True:
+                for name in sorted(pending - tasks.keys()):
+                    tasks[name] = asyncio.create_task(self._drive_one(name))
+                pending.clear()
+                if not tasks:
+                    return await self.view(run_id)
+                changed.clear()
+                woken = asyncio.ensure_future(changed.wait())
+                await asyncio.wait({woken, *tasks.values()}, return_when=asyncio.FIRST_COMPLETED)
+                woken.cancel()
+                for name, task in [(n, t) for n, t in tasks.items() if t.done()]:
+                    del tasks[name]
+                    view = task.result()
+                    if view is not None and await self._has_mail(name, view):
+                        pending.add(name)
+        finally:
+            end_listening()
+            for task in tasks.values():
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks.values())
+
+    async def _drive_one(self, run_id: str) -> View | None:
+        coordinator = Coordinator(self.setup, run_id, self.owner, self._hub)
+        self._driving[run_id] = coordinator
+        try:
+            return await coordinator.drive()
+        except RunIsOwned:
+            return None
+        finally:
+            if self._driving.get(run_id) is coordinator:
+                del self._driving[run_id]
+
+    async def _has_mail(self, run_id: str, view: View) -> bool:
+        if view.state in ("suspended", *ENDED_RUN_STATES) and run_id not in self._driving:
+            return bool(await self.setup.journal.inbox_pending(run_id))
+        return view.state != "suspended" and bool(await self.setup.journal.inbox_pending(run_id))
+
+    async def serve(self, stop: asyncio.Event) -> None:
+        """Drive every run of the journal that can go on, until `stop` is set; then hand over.
+
+        Several workers may serve one journal: each run is owned by one.
+        """
+        tasks: dict[str, asyncio.Task[View | None]] = {}
+        ending = asyncio.ensure_future(stop.wait())
+        try:
+            while not stop.is_set():
+                for run_id in await self._claimable(tasks):
+                    tasks[run_id] = asyncio.create_task(self._drive_one(run_id))
+                pause = asyncio.ensure_future(self.setup.clock.sleep(self.setup.timing.poll_s))
+                await asyncio.wait(
+                    {ending, pause, *tasks.values()}, return_when=asyncio.FIRST_COMPLETED
+                )
+                pause.cancel()
+                self._forget(tasks)
+        finally:
+            ending.cancel()
+            for coordinator in list(self._driving.values()):
+                coordinator.hand_over()
+            if tasks:
+                await asyncio.wait(tasks.values())
+            self._forget(tasks)
+
+    @staticmethod
+    def _forget(tasks: "dict[str, asyncio.Task[View | None]]") -> None:
+        for name, task in [(n, t) for n, t in tasks.items() if t.done()]:
+            del tasks[name]
+            error = task.exception()
+            if error is not None and not isinstance(error, LostRun):
+                raise error
+
+    async def _claimable(self, driven: Mapping[str, Any]) -> list[str]:
+        journal = self.setup.journal
+        due = {run_id for run_id, _ in await journal.due_waits(self.setup.clock.now())}
+        found: list[str] = []
+        after: str | None = None
+        which = RunFilter((*_ACTIVE, "suspended", "stopped"), claimable=True)
+        while page := await journal.runs(which, after=after):
+            after = page[-1].run_id
+            for row in page:
+                if row.run_id in driven:
+                    continue
+                quiet = row.state in ("waiting", "suspended", "stopped") and row.run_id not in due
+                if not quiet or await journal.inbox_pending(row.run_id):
+                    found.append(row.run_id)
+        return found
+
+    def hand_over(self, run_id: str) -> bool:
+        """Ask this process's driver of a run to stop and give it up; False if there is none."""
+        coordinator = self._driving.get(run_id)
+        if coordinator is not None:
+            coordinator.hand_over()
+        return coordinator is not None
+
+    # --- what people say
+
+    async def tell(self, run_id: str, text: str, *, by: str = "user") -> None:
+        """Add a text to the conversation."""
+        await self._send(run_id, "text", {"text": text, "by": by})
+
+    async def answer(
+        self, run_id: str, wait: str, value: Any, *, by: str = "user", message_id: str | None = None
+    ) -> None:
+        """Answer an open wait (input, workspace, review). The first valid answer counts."""
+        body = {"wait": wait, "how": "arrived", "by": by, "value": value}
+        await self._send(run_id, "answer", body, message_id)
+
+    async def approve(
+        self,
+        run_id: str,
+        wait: str,
+        *,
+        by: str = "user",
+        scope: str = "once",
+        expires_ms: int | None = None,
+    ) -> None:
+        """Approve what a wait asks for, `once` or for the same call in this `run`."""
+        if scope not in ("once", "run"):
+            raise UsageError("an approval's scope is once or run")
+        value = {"scope": scope, "expires_ms": expires_ms}
+        await self._send(
+            run_id, "answer", {"wait": wait, "how": "arrived", "by": by, "value": value}
+        )
+
+    async def deny(self, run_id: str, wait: str, *, by: str = "user", reason: str = "") -> None:
+        """Say no to what a wait asks for."""
+        body = {"wait": wait, "how": "denied", "by": by, "reason": reason or "denied"}
+        await self._send(run_id, "answer", body)
+
+    async def state(
+        self, run_id: str, wait: str, *, happened: bool, text: str = "", by: str = "user"
+    ) -> None:
+        """Say what became of an action whose outcome nobody knows."""
+        value = {"happened": happened, "text": text}
+        await self.answer(run_id, wait, value, by=by)
+
+    async def cancel(
+        self, run_id: str, *, by: str = "user", reason: str = "", compensate: bool = False
+    ) -> None:
+        """Cancel a run and its subtasks. `compensate`: undo what can be undone."""
+        body = {"by": by, "reason": reason, "compensate": compensate}
+        await self._send(run_id, "cancel", body)
+
+    async def suspend(self, run_id: str, *, by: str = "user", reason: str = "") -> None:
+        """Start nothing more in a run and its subtasks until `resume`."""
+        await self._send(run_id, "suspend", {"by": by, "reason": reason})
+
+    async def resume(self, run_id: str, *, by: str = "user", reason: str = "") -> None:
+        """Let a suspended or stopped run go on."""
+        await self._send(run_id, "resume", {"by": by, "reason": reason})
+
+    async def _send(
+        self, run_id: str, kind: str, body: Mapping[str, Any], message_id: str | None = None
+    ) -> None:
+        name = message_id or f"{kind}:{secrets.token_hex(12)}"
+        message = Message(run_id, name, kind, body, self.setup.clock.now())
+        await self.setup.journal.inbox_add(message)
+        self._hub.notify(run_id)
+
+    # --- looking
+
+    async def view(self, run_id: str) -> View:
+        """The run as its log says it is. Raises UnknownRun."""
+        return await load_view(self.setup.journal, run_id)
+
+    async def show(self, run_id: str) -> Shown:
+        """The run, and for each open thing who moves next and which facts stand."""
+        view = await self.view(run_id)
+        return Shown(view, next_moves(view))
+
+    async def watch(self, run_id: str, after: int = 0) -> AsyncIterator[StoredEvent]:
+        """Every event with seq > `after`, as they come, until the run has ended."""
+        changed = asyncio.Event()
+        end_listening = self._hub.listen(run_id, changed.set)
+        try:
+            while True:
+                changed.clear()
+                row = await self.setup.journal.run_row(run_id)
+                page = await self.setup.journal.read_events(run_id, after, 500)
+                for event in page:
+                    after = event.seq
+                    yield event
+                ended = row is None or row.state in ENDED_RUN_STATES
+                if not page and ended:
+                    return
+                if not page:
+                    await self._pause(changed)
+        finally:
+            end_listening()
+
+    async def _pause(self, changed: asyncio.Event) -> None:
+        woken = asyncio.ensure_future(changed.wait())
+        pause = asyncio.ensure_future(self.setup.clock.sleep(self.setup.timing.poll_s))
+        await asyncio.wait({woken, pause}, return_when=asyncio.FIRST_COMPLETED)
+        woken.cancel()
+        pause.cancel()

@@ -1,0 +1,199 @@
+"""From ready to running: conditions first, then locks and capacity, then the fenced start."""
+
+import asyncio
+
+from proctor.agent import commands as cmd
+from proctor.agent.budgets import Cost
+from proctor.agent.commands import Refusal
+from proctor.agent.decide_actions import USED_UP, runnable
+from proctor.agent.desk import Desk
+from proctor.agent.dispatch import Execution
+from proctor.agent.permissions import Ruling, subject
+from proctor.agent.recorder import LostRun
+from proctor.agent.tools import Need, Tool, ToolContext
+from proctor.agent.view import ActionView
+from proctor.environments import proctable
+from proctor.kernel.faults import fault_point
+
+
+async def start_ready(desk: Desk) -> bool:
+    """Open what ready actions have to wait for, start what may start; whether anything was done."""
+    before = desk.view.version
+    subjects: dict[str, str | None] = {}
+    for action in list(desk.view.unfinished("ready")):
+        tool = _tool_of(desk, action)
+        if tool is not None:
+            await _meet(desk, action, tool, subjects)
+    started: list[str] = []
+    for action_id in runnable(desk.view):
+        if len(desk.dispatcher.running) + len(started) >= desk.setup.slots:
+            break
+        if action_id in subjects and await _start(desk, action_id, subjects[action_id]):
+            started.append(action_id)
+    changed = desk.view.version != before
+    if started:
+        fault_point("agent.attempt.intent")
+        await desk.recorder.flush()
+        fault_point("agent.attempt.started")
+        _must_own(desk)
+        for action_id in started:
+            _execute(desk, action_id)
+    return changed
+
+
+def _must_own(desk: Desk) -> None:
+    """A worker whose lease ran out by its own clock starts nothing, whoever owns the run now."""
+    if desk.setup.clock.monotonic() >= desk.lease_until:
+        raise LostRun(f"the lease of run {desk.view.run_id} ran out")
+
+
+def _tool_of(desk: Desk, action: ActionView) -> Tool | None:
+    """The action's tool; an action without one, or without attempts left, ends here."""
+    tool = desk.setup.tools.get(action.tool)
+    if tool is None or tool.effect.value != action.effect:
+        reason = f"tool {action.tool!r} is not there as it was"
+        desk.recorder.must(cmd.CloseAction(action.id, "invalid", reason))
+        return None
+    if action.attempts >= action.max_attempts and action.effect != "non_repeatable":
+        desk.recorder.must(cmd.CloseAction(action.id, "denied", USED_UP))
+        return None
+    return tool
+
+
+async def _meet(
+    desk: Desk, action: ActionView, tool: Tool, subjects: dict[str, str | None]
+) -> None:
+    """Check the action's conditions; when all are met, note what an approval must be bound to."""
+    ruling = desk.setup.permissions.ruling(action.tool, action.arguments)
+    if ruling is Ruling.DENY:
+        desk.recorder.must(cmd.CloseAction(action.id, "denied", "not permitted"))
+        return
+    wanted: str | None = None
+    if ruling is Ruling.ASK:
+        wanted = await subject_of(desk, action, tool)
+        if wanted is None:
+            return
+        if not _approved(desk, action, wanted):
+            _ask_approval(desk, action, wanted)
+            return
+    try:
+        need = tool.needs(action.arguments)
+    except Exception as error:  # noqa: BLE001 - a tool's own code on an agent's arguments
+        desk.recorder.must(cmd.CloseAction(action.id, "invalid", f"needs: {str(error)[:500]}"))
+        return
+    if need is not None and need.kind not in action.met:
+        _open_need(desk, action, need)
+        return
+    subjects[action.id] = wanted
+
+
+async def subject_of(desk: Desk, action: ActionView, tool: Tool) -> str | None:
+    """What an approval is bound to now; None: it cannot be told, and the action has ended."""
+    try:
+        async with asyncio.timeout(tool.timeout_s):
+            revision = await tool.revision(action.arguments)
+    except Exception as error:  # noqa: BLE001 - a tool's own code
+        reason = f"its resource cannot be looked at: {str(error)[:500]}"
+        if action.state == "ready":
+            desk.recorder.must(cmd.CloseAction(action.id, "invalid", reason))
+        return None
+    epoch = max(desk.view.epoch, desk.setup.permissions.epoch)
+    return subject(action.tool, tool.version, action.arguments, revision, epoch)
+
+
+def _approved(desk: Desk, action: ActionView, wanted: str) -> bool:
+    if action.approved == wanted:
+        return True
+    if wanted not in desk.view.grants:
+        return False
+    expires = desk.view.grants[wanted]
+    return expires is None or desk.now_ms() < expires
+
+
+def _ask_approval(desk: Desk, action: ActionView, wanted: str) -> None:
+    expires = desk.setup.permissions.ask_expires_s
+    due = None if expires is None else desk.now_ms() + int(expires * 1000)
+    prompt = f"May {action.tool} be executed with these arguments?"
+    spec = {"tool": action.tool, "arguments": action.arguments}
+    desk.recorder.apply(cmd.OpenWait("approval", action.id, wanted, prompt, due, spec))
+
+
+def _open_need(desk: Desk, action: ActionView, need: Need) -> None:
+    due_s = need.delay_s if need.kind == "timer" else need.expires_s
+    due = None if due_s is None else desk.now_ms() + int(due_s * 1000)
+    spec = dict(need.settings)
+    if need.kind == "child":
+        spec |= {"child": child_id(action), "goal": need.goal}
+        spec["reserve"] = {k: v for k, v in dict(need.settings.get("limits", {})).items() if v}
+    answer = desk.recorder.apply(
+        cmd.OpenWait(need.kind, action.id, prompt=need.prompt, due_ms=due, spec=spec)
+    )
+    if isinstance(answer, Refusal) and answer.code == "budget":
+        desk.recorder.must(cmd.CloseAction(action.id, "denied", answer.reason))
+
+
+def child_id(action: ActionView) -> str:
+    """The run of a subtask: named by the key of its action, so a second spawn finds the first."""
+    return f"sub-{action.op_key.removeprefix('sha256:')[:32]}"
+
+
+async def _start(desk: Desk, action_id: str, approval: str | None) -> bool:
+    action = desk.view.action(action_id)
+    tool = desk.setup.tools.get(action.tool) if action is not None else None
+    if action is None or tool is None:
+        return False
+    try:
+        async with asyncio.timeout(tool.timeout_s):
+            objection = await tool.preconditions(action.arguments)
+    except Exception as error:  # noqa: BLE001 - a tool's own code
+        objection = f"its preconditions cannot be checked: {str(error)[:500]}"
+    if objection is not None:
+        desk.recorder.must(cmd.CloseAction(action_id, "invalid", objection))
+        return False
+    reserve = _tool_time(desk, tool)
+    answer = desk.recorder.apply(
+        cmd.StartAttempt(action_id, desk.recorder.lease.fence, reserve, approval)
+    )
+    if isinstance(answer, Refusal):
+        if answer.code in ("budget", "attempts"):
+            desk.recorder.must(cmd.CloseAction(action_id, "denied", answer.reason))
+        return False
+    return True
+
+
+def _tool_time(desk: Desk, tool: Tool) -> Cost:
+    """Tool time is reserved only where it is limited; never more than is left, which then also
+    limits the attempt."""
+    left = desk.view.budgets.left.tool_ms
+    if left is None:
+        return Cost()
+    return Cost(tool_ms=max(1, min(int(tool.timeout_s * 1000), left)))
+
+
+def _execute(desk: Desk, action_id: str) -> None:
+    action = desk.view.action(action_id)
+    tool = desk.setup.tools.get(action.tool) if action is not None else None
+    if action is None or tool is None or action.state != "running":
+        return
+    reserved = desk.view.budgets.open.get(action.source, Cost()).tool_ms
+    timeout_s = min(tool.timeout_s, reserved / 1000) if reserved else tool.timeout_s
+    number = action.attempts
+    groups: set[int] = set()
+
+    async def started_group(pgid: int) -> None:
+        groups.add(pgid)
+        ticks = proctable.start_ticks(pgid) or 0
+        desk.recorder.apply(cmd.NoteProcess(action_id, number, pgid, ticks, proctable.boot_id()))
+        await desk.recorder.flush()
+
+    context = ToolContext(
+        desk.view.run_id,
+        action_id,
+        number,
+        action.fence,
+        action.answer,
+        started_group,
+    )
+    execution = Execution(tool, action, context, timeout_s)
+    execution.groups = groups
+    desk.dispatcher.start(execution)

@@ -1,0 +1,142 @@
+"""What a run may spend: reserved before, settled after, as a value inside the view.
+
+Money is an exact decimal in US dollars; time is in whole milliseconds. A reservation whose outcome
+is unknown stays reserved, and counts as spent when nobody will ever know.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+ZERO = Decimal(0)
+DIMENSIONS = ("usd", "tokens", "steps", "tool_ms", "wall_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """An amount in every dimension. `steps` counts turns; `tool_ms` is time spent in tools."""
+
+    usd: Decimal = ZERO
+    tokens: int = 0
+    steps: int = 0
+    tool_ms: int = 0
+    wall_ms: int = 0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(
+            self.usd + other.usd,
+            self.tokens + other.tokens,
+            self.steps + other.steps,
+            self.tool_ms + other.tool_ms,
+            self.wall_ms + other.wall_ms,
+        )
+
+    def __sub__(self, other: "Cost") -> "Cost":
+        return Cost(
+            self.usd - other.usd,
+            self.tokens - other.tokens,
+            self.steps - other.steps,
+            self.tool_ms - other.tool_ms,
+            self.wall_ms - other.wall_ms,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Only what is not zero; money as text."""
+        found: dict[str, Any] = {n: v for n in DIMENSIONS[1:] if (v := getattr(self, n))}
+        if self.usd:
+            found["usd"] = format(self.usd, "f")
+        return found
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Cost":
+        return cls(
+            Decimal(data.get("usd", 0)),
+            *(int(data.get(name, 0)) for name in DIMENSIONS[1:]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """None is no limit. Wall time counts while a worker owns the run, not while it waits."""
+
+    usd: Decimal | None = None
+    tokens: int | None = None
+    steps: int | None = None
+    tool_ms: int | None = None
+    wall_ms: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        found = {n: v for n in DIMENSIONS if (v := getattr(self, n)) is not None}
+        return {n: format(v, "f") if isinstance(v, Decimal) else v for n, v in found.items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Limits":
+        usd = data.get("usd")
+        return cls(
+            None if usd is None else Decimal(usd),
+            *(None if data.get(n) is None else int(data[n]) for n in DIMENSIONS[1:]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """Limits, what was spent, and the open reservations by the id of what they are for."""
+
+    limits: Limits = Limits()
+    spent: Cost = Cost()
+    reserved: Cost = Cost()
+    open: Mapping[str, Cost] = field(default_factory=dict)
+
+    def problem(self, amount: Cost) -> str | None:
+        """Why `amount` more does not fit, or None."""
+        total = self.spent + self.reserved + amount
+        for name in DIMENSIONS:
+            limit = getattr(self.limits, name)
+            if limit is not None and getattr(amount, name) and getattr(total, name) > limit:
+                return (
+                    f"budget {name}: {getattr(self.spent, name)} spent and "
+                    f"{getattr(self.reserved, name)} reserved of {limit}; "
+                    f"{getattr(amount, name)} more does not fit"
+                )
+        return None
+
+    @property
+    def exhausted(self) -> str | None:
+        """The dimension of which nothing is left for another turn, or None. Tool time that is
+        spent keeps tools from running, and not the policy from concluding."""
+        for name in ("usd", "tokens", "steps", "wall_ms"):
+            limit = getattr(self.limits, name)
+            if limit is not None and getattr(self.spent, name) >= limit:
+                return name
+        return None
+
+    @property
+    def left(self) -> Limits:
+        """What is neither spent nor reserved."""
+        used = self.spent + self.reserved
+        return Limits(
+            *(
+                None if (limit := getattr(self.limits, n)) is None else limit - getattr(used, n)
+                for n in DIMENSIONS
+            )
+        )
+
+    def reserve(self, source: str, amount: Cost) -> "Budgets":
+        """With `amount` set aside for `source`; whether it fits was asked before."""
+        reserved = self.reserved + amount
+        return replace(self, reserved=reserved, open={**self.open, source: amount})
+
+    def settle(self, source: str, actual: Cost | None) -> "Budgets":
+        """With the reservation of `source` replaced by what it cost; None: all of it.
+
+        A source without a reservation is charged all the same.
+        """
+        held = self.open.get(source, Cost())
+        rest = {name: cost for name, cost in self.open.items() if name != source}
+        spent = self.spent + (held if actual is None else actual)
+        return replace(self, spent=spent, reserved=self.reserved - held, open=rest)
+
+    def charge(self, amount: Cost) -> "Budgets":
+        """With `amount` spent without a reservation."""
+        return replace(self, spent=self.spent + amount)

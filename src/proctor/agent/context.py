@@ -1,0 +1,116 @@
+"""The policy's input: the conversation, with exactly one truthful result for every call.
+
+Texts are made from the state of the action, never remembered: "did not run" is said only where it
+is proven. Internal events (pauses, waits, claims) are not part of the conversation.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from proctor.agent.view import ActionView, TurnView, View
+from proctor.kernel import jsontext
+
+Message: TypeAlias = Mapping[str, Any]
+
+
+def result_text(view: View, action: ActionView) -> str:
+    """What the model is told about an action, by its state."""
+    state = action.state
+    if state == "done":
+        return f"{action.text}\n[stopped before its end]" if action.timed_out else action.text
+    if state == "failed":
+        return _failed(action)
+    if state == "cancelled":
+        if not action.started_seq:
+            return f"Not executed: {action.reason or 'cancelled before it was started'}."
+        return "Stopped; it had no effect."
+    if state in ("unknown", "stopped"):
+        return (
+            "Started; its outcome is not known. It may have taken effect. Do not repeat it blindly:"
+            " check first."
+        )
+    if state in ("running", "verifying"):
+        return "Started; it has not ended yet."
+    if action.attempts:  # ready or waiting again: only where an attempt had no effect
+        return "Not finished: it is to be tried again."
+    return "Not executed yet."
+
+
+def _failed(action: ActionView) -> str:
+    if not action.started_seq:
+        return f"Not executed: {action.reason}"
+    return "Failed: " + "; ".join(text for text in (action.reason, action.text) if text)
+
+
+class Conversation:
+    """The conversation of one run, kept while it grows: what can change no more is made once, or
+    a long run would take quadratic time."""
+
+    def __init__(self) -> None:
+        self._settled: list[Message] = []
+        self._items = 0
+
+    def of(self, view: View) -> list[Message]:
+        """The conversation in the form of chat completions: the goal, messages, turns with calls
+        and their results in the order of the calls. `view` must be of the same run as before, and
+        not older."""
+        if not self._settled:
+            self._settled.append({"role": "user", "content": str(view.task.get("goal", ""))})
+        while self._items < len(view.items) and _is_settled(view, view.items[self._items]):
+            self._settled += _item(view, view.items[self._items])
+            self._items += 1
+        found = list(self._settled)
+        for place in range(self._items, len(view.items)):
+            found += _item(view, view.items[place])
+        return found
+
+
+def messages(view: View) -> list[Message]:
+    """`Conversation.of` for one look."""
+    return Conversation().of(view)
+
+
+def _is_settled(view: View, item: tuple[str, Any]) -> bool:
+    turn = view.turn(item[1]) if item[0] == "turn" else None
+    if turn is None:
+        return True
+    if turn.state == "open":
+        return False
+    found = (view.action(name) for kind, name in turn.outcomes.values() if kind == "action")
+    return all(action is not None and not action.open for action in found)
+
+
+def _item(view: View, item: tuple[str, Any]) -> list[Message]:
+    kind, value = item
+    if kind == "message":
+        return [{"role": "user", "content": value}]
+    if kind == "judged":
+        reasons = "\n".join(f"- {reason}" for reason in value)
+        return [{"role": "user", "content": f"The result is not accepted:\n{reasons}"}]
+    turn = view.turn(value)
+    return [] if turn is None or turn.state != "replied" else _turn(view, turn)
+
+
+def _turn(view: View, turn: TurnView) -> list[Message]:
+    said: dict[str, Any] = {"role": "assistant", "content": turn.text}
+    if turn.calls:
+        said["tool_calls"] = [_call(call) for call in turn.calls]
+    return [said, *(_result(view, turn, call) for call in turn.calls)]
+
+
+def _call(call: Mapping[str, Any]) -> Message:
+    function = {"name": call["tool"], "arguments": jsontext.dumps(call["arguments"])}
+    return {"id": call["call_id"], "type": "function", "function": function}
+
+
+def _result(view: View, turn: TurnView, call: Mapping[str, Any]) -> Message:
+    kind, value = turn.outcomes.get(call["call_id"], ("refused", "it was not taken up"))
+    action = view.action(value) if kind == "action" else None
+    text = f"Not executed: {value}" if action is None else result_text(view, action)
+    return {"role": "tool", "tool_call_id": call["call_id"], "content": text}
+
+
+def assembled(view: View, given: Sequence[Message]) -> dict[str, Any]:
+    """The record of what went into an input: up to which event, how much, which results."""
+    told = {a.id: a.state for a in view.unfinished()}
+    return {"up_to": view.version, "messages": len(given), "open": told}

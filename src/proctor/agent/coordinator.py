@@ -1,0 +1,242 @@
+"""Drives one run: the only writer of its log. What is decided is durable before it is done."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from proctor.agent import commands as cmd
+from proctor.agent.attempts import start_ready
+from proctor.agent.children import ensure_children
+from proctor.agent.decide_actions import unresolved
+from proctor.agent.desk import Desk
+from proctor.agent.finishing import finish
+from proctor.agent.intake import take_in
+from proctor.agent.loading import load_view
+from proctor.agent.recorder import LostRun, Recorder
+from proctor.agent.recovery import take_over
+from proctor.agent.settling import ask_unknown
+from proctor.agent.setup import Hub, Setup
+from proctor.agent.turns import next_turn
+from proctor.agent.verify import judge, review_subject
+from proctor.agent.view import View
+from proctor.kernel.faults import fault_point
+from proctor.store.journal.contract import Lease
+from proctor.store.leases import is_dead
+
+_EARLY = 3  # a lease is renewed at a third of its time
+
+
+class RunIsOwned(Exception):
+    """Another worker drives this run."""
+
+
+class Coordinator:
+    """One worker's hold on one run. `drive` once, then the object is used up."""
+
+    def __init__(self, setup: Setup, run_id: str, owner: str, hub: Hub) -> None:
+        self._setup = setup
+        self._run_id = run_id
+        self._owner = owner
+        self._hub = hub
+        self._desk: Desk | None = None
+        self._leaving = False
+
+    def hand_over(self) -> None:
+        """Ask the driver to stop where it is and give the run up. May be called at any time."""
+        self._leaving = True
+        if self._desk is not None:
+            self._desk.leave = True
+            self._desk.wake()
+
+    async def drive(self) -> View:
+        """Drive the run until it ends, can only wait, or is handed over; the view then.
+
+        Raises RunIsOwned, LostRun (another worker took it over), UnknownRun, StorageError.
+        """
+        lease = await self._claim()
+        desk = await self._open(lease)
+        self._desk = desk
+        desk.leave = self._leaving
+        end_listening = self._hub.listen(self._run_id, desk.mail_arrived)
+        keeper = asyncio.create_task(self._keep(desk))
+        driver = asyncio.create_task(self._work(desk))
+        try:
+            await asyncio.wait({keeper, driver}, return_when=asyncio.FIRST_COMPLETED)
+            if not driver.done():  # the lease is gone
+                driver.cancel()
+                await asyncio.wait({driver})
+                raise LostRun(f"run {self._run_id} was claimed by another worker")
+            driver.result()
+            return desk.view
+        finally:
+            end_listening()
+            for task in (keeper, driver):
+                task.cancel()
+            await asyncio.wait({keeper, driver})
+            await desk.clear()
+            # Only now, when nothing of this run is under way here, may another begin.
+            await self._setup.journal.release(desk.recorder.lease)
+
+    async def _claim(self) -> Lease:
+        journal, ttl_s = self._setup.journal, self._setup.timing.lease_ttl_s
+        lease = await journal.claim(self._run_id, self._owner, ttl_s)
+        if lease is None:
+            row = await journal.run_row(self._run_id)
+            holder = row.owner if row is not None else None
+            if holder is not None and is_dead(holder):
+                lease = await journal.claim(self._run_id, self._owner, ttl_s, dead_owner=holder)
+        if lease is None:
+            raise RunIsOwned(f"run {self._run_id} is driven by another worker")
+        return lease
+
+    async def _open(self, lease: Lease) -> Desk:
+        setup = self._setup
+        began = setup.clock.monotonic()
+        view = await load_view(setup.journal, self._run_id)
+        recorder = Recorder(setup.journal, view, lease, setup.clock)
+        desk = Desk(setup, self._hub, recorder, setup.policy(view.task))
+        desk.lease_until = began + setup.timing.lease_ttl_s
+        return desk
+
+    async def _keep(self, desk: Desk) -> None:
+        """Renew the lease; ends when it is lost."""
+        ttl_s = self._setup.timing.lease_ttl_s
+        while True:
+            await self._setup.clock.sleep(ttl_s / _EARLY)
+            asked = self._setup.clock.monotonic()
+            renewed = await self._setup.journal.renew(desk.recorder.lease, ttl_s)
+            if renewed is None:
+                return
+            desk.recorder.lease = renewed
+            desk.lease_until = asked + ttl_s
+
+    # --- the loop
+
+    async def _work(self, desk: Desk) -> None:
+        await take_over(desk)
+        while True:
+            await take_in(desk)
+            if desk.view.ended and not desk.mail:
+                await desk.recorder.flush()
+                break
+            if desk.leave:
+                break
+            if await self._advance(desk):
+                continue
+            await desk.recorder.flush()
+            if not desk.woken.is_set() and not desk.busy and not desk.mail and not _came_in(desk):
+                break
+            await self._sleep(desk)
+        await self._leave(desk)
+
+    async def _advance(self, desk: Desk) -> bool:
+        """One step; whether anything was done."""
+        state = desk.view.state
+        if state == "ready":
+            desk.recorder.must(cmd.Move("started"))
+            return True
+        if state == "finishing":
+            return await finish(desk)
+        if state == "verifying":
+            return await _verify(desk)
+        if state == "waiting" and any(desk.view.unfinished("unknown", "running")):
+            desk.recorder.must(cmd.Move("unblock"))
+            return True
+        return await self._running(desk) if state == "running" else False
+
+    async def _running(self, desk: Desk) -> bool:
+        if not any(desk.view.waiting("workspace")):
+            if ask_unknown(desk):
+                return True
+            if any(desk.view.unfinished("ready")) and await start_ready(desk):
+                await desk.recorder.flush()
+                await ensure_children(desk)
+                return True
+            if desk.turn is None and not unresolved(desk.view):
+                return await next_turn(desk)
+        if not desk.busy and any(desk.view.waiting()):
+            desk.recorder.must(cmd.Move("block", "only others can go on"))
+            return True
+        return False
+
+    async def _sleep(self, desk: Desk) -> None:
+        """Until something comes in, a timer is due, or it is time to look into the inbox."""
+        desk.woken.clear()
+        if _came_in(desk) or desk.mail:
+            return
+        woken = asyncio.ensure_future(desk.woken.wait())
+        pause = asyncio.ensure_future(self._setup.clock.sleep(self._pause_s(desk)))
+        try:
+            await asyncio.wait({woken, pause}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            woken.cancel()
+            pause.cancel()
+        if pause.done() and not woken.done():
+            desk.mail = True
+
+    def _pause_s(self, desk: Desk) -> float:
+        pauses = [self._setup.timing.poll_s]
+        now = desk.now_ms()
+        pauses += [(w.due_ms - now) / 1000 for w in desk.view.waiting() if w.due_ms is not None]
+        if desk.closing_since is not None:
+            gone = self._setup.clock.monotonic() - desk.closing_since
+            pauses.append(self._setup.timing.cancel_s - gone)
+        return max(0.001, min(pauses))
+
+    async def _leave(self, desk: Desk) -> None:
+        """Hand over: flush, stop what is ours, record how it ended, then say that we are gone."""
+        await desk.recorder.flush()
+        if desk.busy:
+            await self._stop_own(desk)
+        if desk.view.owner is not None:
+            reason = desk.view.state if not desk.leave else "handed over"
+            desk.recorder.must(cmd.Release(reason))
+            fault_point("agent.release")
+            await desk.recorder.flush()
+        parent = desk.view.parent
+        if parent is not None and desk.view.ended:
+            self._hub.notify(str(parent["run"]))
+
+    async def _stop_own(self, desk: Desk) -> None:
+        turn = desk.view.open_turn
+        if desk.turn is not None and turn is not None:
+            desk.turn.cancel()
+            desk.turn = None
+            desk.recorder.apply(cmd.CloseTurn(turn.number, "the run was handed over"))
+        for action in list(desk.view.unfinished("running")):
+            await desk.dispatcher.stop(action.id, lambda answer, means: None)
+        clock = self._setup.clock
+        deadline = clock.monotonic() + self._setup.timing.grace_s
+        while desk.dispatcher.running and clock.monotonic() < deadline:
+            desk.woken.clear()
+            await self._sleep(desk)
+        await take_in(desk)
+        for action in list(desk.view.unfinished("running")):  # whoever comes next has to find out
+            text = "it still ran when the run was handed over"
+            desk.recorder.must(
+                cmd.EndAttempt(action.id, action.attempts, action.fence, "lost", text)
+            )
+
+
+def _came_in(desk: Desk) -> bool:
+    return bool(desk.attempts or desk.replies or desk.commands)
+
+
+async def _verify(desk: Desk) -> bool:
+    """Judge the candidate by the acceptance contract; a reviewer is waited for."""
+    root = getattr(desk.setup.workspace, "root", None)
+    checks: Any = desk.view.task.get("acceptance") or ()
+    verdicts = []
+    for check in checks:
+        found = await judge(desk.view, check, None if root is None else Path(root))
+        if found is None:
+            prompt = f"Is this result accepted?\n{desk.view.candidate}"
+            subject = review_subject(desk.view)
+            spec = {"check": dict(check)}
+            desk.recorder.must(cmd.OpenWait("review", None, subject, prompt, spec=spec))
+            desk.recorder.must(cmd.Move("block", "a reviewer decides"))
+            return True
+        verdicts.append(found)
+    fault_point("agent.judged")
+    desk.recorder.must(cmd.Judge(tuple(verdicts)))
+    return True

@@ -1,0 +1,259 @@
+"""Which events follow from a command. Pure: the same view, command and time give the same answer.
+
+Nothing here knows of stores, tools or tasks; the coordinator brings facts in as commands and makes
+the answers durable before it acts on them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from proctor.agent import commands as cmd
+from proctor.agent import decide_actions as actions
+from proctor.agent import decide_ending as ending
+from proctor.agent import events as ev
+from proctor.agent.deciding import Decision, cannot, effects_of, refuse
+from proctor.agent.evolve import evolve
+from proctor.agent.tools import op_key
+from proctor.agent.view import View
+from proctor.kernel.agent_states import RUN
+
+
+def decide(view: View, command: cmd.Command, now_ms: int) -> Decision:
+    """The events that follow from `command`, or why there are none. `now_ms` is UTC."""
+    found: Decision = _RULES[type(command)](view, command, now_ms)
+    if isinstance(found, cmd.Refusal) or view.cancel is None:
+        return found
+    return (*found, *effects_of(view, fold(view, found, now_ms)))
+
+
+def fold(view: View, events: Sequence[ev.AgentEvent], at_ms: int) -> View:
+    """The view after these events."""
+    for event in events:
+        view = evolve(view, event, at_ms)
+    return view
+
+
+# --- the run
+
+
+def _create(view: View, command: cmd.CreateRun, now_ms: int) -> Decision:
+    if view.version:
+        return refuse("state", f"run {view.run_id!r} exists")
+    if command.on_unknown not in ("wait", "tell_model", "stop_run"):
+        return refuse("state", "on_unknown is wait, tell_model or stop_run")
+    created = ev.RunCreated(
+        command.run_id,
+        command.task,
+        command.config_digest,
+        command.permission_epoch,
+        command.limits.to_json(),
+        command.on_unknown,
+        command.parent,
+        command.max_corrections,
+    )
+    return (created,)
+
+
+def _claim(view: View, command: cmd.Claim, now_ms: int) -> Decision:
+    if command.fence <= view.fence:
+        return refuse("late", f"fence {command.fence} is not newer than {view.fence}")
+    recovered = view.owner is not None
+    claimed = ev.RunClaimed(command.owner, command.fence, recovered)
+    if view.state == "ready":
+        return (claimed, ev.RunMoved("started"))
+    return (claimed,)
+
+
+def _release(view: View, command: cmd.Release, now_ms: int) -> Decision:
+    if view.owner is None:
+        return refuse("state", "nobody owns the run")
+    return (ev.RunReleased(view.owner, command.reason),)
+
+
+def _move(view: View, command: cmd.Move, now_ms: int) -> Decision:
+    if command.event not in ("started", "block", "unblock", "suspend", "resume"):
+        return refuse("state", f"{command.event!r} does not move a run")
+    if command.event not in RUN.table[view.state]:
+        return refuse("state", cannot(view, command.event))
+    if command.event == "resume":
+        if view.cancel is not None:
+            return refuse("cancelled", "the run was cancelled")
+        open_ = [a.id for a in view.unfinished("stopped")]
+        if open_ and view.state == "stopped" and view.on_unknown != "tell_model":
+            asked = ", ".join(open_)
+            return refuse("blocked", f"first say what became of {asked}: happened or did not")
+    return (ev.RunMoved(command.event, command.reason, command.by),)
+
+
+def _receive(view: View, command: cmd.Receive, now_ms: int) -> Decision:
+    if view.ended or view.state == "finishing":
+        return refuse("state", f"the run is {view.state}")
+    message = ev.MessageReceived(command.message_id, command.text, command.by)
+    return (message, *actions.unblocked(view))
+
+
+def _change_epoch(view: View, command: cmd.ChangeEpoch, now_ms: int) -> Decision:
+    if command.epoch <= view.epoch:
+        return refuse("late", f"permissions are of epoch {view.epoch} already")
+    return (ev.EpochChanged(command.epoch),)
+
+
+def _change_config(view: View, command: cmd.ChangeConfig, now_ms: int) -> Decision:
+    if command.digest == view.config_digest:
+        return refuse("state", "the configuration is the same")
+    return (ev.ConfigChanged(view.config_digest, command.digest),)
+
+
+def _revise(view: View, command: cmd.Revise, now_ms: int) -> Decision:
+    events: list[ev.AgentEvent] = []
+    if command.revision != view.revision:
+        events.append(ev.WorkspaceRevised(command.revision, command.action))
+    if command.undeclared:
+        events.append(ev.UndeclaredWrite(command.action, command.undeclared))
+    return tuple(events)
+
+
+def _diverge(view: View, command: cmd.Diverge, now_ms: int) -> Decision:
+    if view.ended:
+        return refuse("state", f"the run is {view.state}")
+    diverged = ev.WorkspaceDiverged(view.revision, command.found)
+    if any(view.waiting("workspace")):
+        return (diverged,)
+    prompt = "The workspace is not as the run left it. Restore it, or say that it is to be used."
+    spec = {"expected": view.revision, "found": command.found}
+    wait = ev.WaitOpened(f"w{len(view.waits) + 1}", "workspace", prompt=prompt, spec=spec)
+    return (diverged, wait)
+
+
+# --- turns
+
+
+def _request_turn(view: View, command: cmd.RequestTurn, now_ms: int) -> Decision:
+    if view.state != "running":
+        return refuse("state", f"the run is {view.state}")
+    if view.cancel is not None:
+        return refuse("cancelled", "the run was cancelled")
+    if view.open_turn is not None:
+        return refuse("blocked", f"turn {view.open_turn.number} is open")
+    if blockers := actions.unresolved(view):
+        return refuse("blocked", "open: " + ", ".join(blockers))
+    problem = view.budgets.problem(command.reserve)
+    if problem or (left := view.budgets.exhausted):
+        return refuse("budget", problem or f"budget {left} is spent")
+    number = len(view.turns) + 1
+    return (ev.TurnRequested(number, command.reserve.to_json(), command.assembled),)
+
+
+def _reply(view: View, command: cmd.Reply, now_ms: int) -> Decision:
+    turn = view.open_turn
+    if turn is None or turn.number != command.turn:
+        return refuse("late", f"turn {command.turn} is not open")
+    ids = [call.call_id for call in command.calls]
+    if len(set(ids)) != len(ids) or not all(ids):
+        return refuse("key", "every call of a turn needs an id of its own")
+    calls = tuple(
+        {"call_id": c.call_id, "tool": c.tool, "arguments": c.arguments} for c in command.calls
+    )
+    replied = ev.TurnReplied(command.turn, command.text, calls, command.cost.to_json())
+    closed = view.cancel is not None or view.state == "finishing"
+    events: list[ev.AgentEvent] = [replied]
+    number = len(view.actions)
+    for call in command.calls:
+        problem = "the run was ended before it could be executed" if closed else call.problem
+        if problem is not None:
+            events.append(ev.CallRefused(command.turn, call.call_id, call.tool, problem))
+            continue
+        number += 1
+        events.append(_accepted(view, call, f"a{number}", command.turn))
+    return tuple(events)
+
+
+def _accepted(
+    view: View, call: cmd.ProposedCall, action: str, turn: int, compensates: str | None = None
+) -> ev.ActionAccepted:
+    return ev.ActionAccepted(
+        action,
+        turn,
+        call.call_id,
+        call.tool,
+        call.tool_version,
+        call.effect,
+        call.arguments,
+        op_key(view.run_id, action, call.tool, call.arguments),
+        tuple((access.mode.value, access.path) for access in call.resources),
+        call.max_attempts,
+        compensates,
+    )
+
+
+def _compensate(view: View, command: cmd.Compensate, now_ms: int) -> Decision:
+    action = view.action(command.action)
+    if view.state != "finishing" or action is None or action.effects != "done":
+        return refuse("state", f"{command.action} is nothing to compensate")
+    if any(other.compensates == action.id for other in view.actions):
+        return refuse("state", f"{action.id} is compensated already")
+    if command.call.problem is not None:
+        return refuse("state", command.call.problem)
+    number = f"a{len(view.actions) + 1}"
+    return (_accepted(view, command.call, number, 0, action.id),)
+
+
+def _close_turn(view: View, command: cmd.CloseTurn, now_ms: int) -> Decision:
+    turn = view.open_turn
+    if turn is None or turn.number != command.turn:
+        return refuse("late", f"turn {command.turn} is not open")
+    return (ev.TurnClosed(command.turn, command.reason, command.estimated),)
+
+
+# --- the candidate
+
+
+def _give_candidate(view: View, command: cmd.GiveCandidate, now_ms: int) -> Decision:
+    if view.state != "running":
+        return refuse("state", cannot(view, "candidate"))
+    if blockers := actions.unresolved(view):
+        return refuse("blocked", "open: " + ", ".join(blockers))
+    return (ev.CandidateGiven(command.result, len(view.turns)),)
+
+
+def _judge(view: View, command: cmd.Judge, now_ms: int) -> Decision:
+    if view.state != "verifying":
+        return refuse("state", f"the run is {view.state}")
+    accepted = all(check["accepted"] for check in command.checks)
+    judged = ev.CandidateJudged(accepted, command.checks)
+    if accepted:
+        return (judged, ev.RunClosing("done"))
+    if view.corrections < view.max_corrections:
+        return (judged,)
+    reasons = "; ".join(c["reason"] for c in command.checks if not c["accepted"])
+    return (judged, ev.RunClosing("failed", f"not accepted: {reasons}"))
+
+
+_RULES: dict[type[cmd.Command], Callable[[View, Any, int], Decision]] = {
+    cmd.CreateRun: _create,
+    cmd.Claim: _claim,
+    cmd.Release: _release,
+    cmd.Move: _move,
+    cmd.Receive: _receive,
+    cmd.ChangeEpoch: _change_epoch,
+    cmd.ChangeConfig: _change_config,
+    cmd.Revise: _revise,
+    cmd.Diverge: _diverge,
+    cmd.RequestTurn: _request_turn,
+    cmd.Reply: _reply,
+    cmd.CloseTurn: _close_turn,
+    cmd.Compensate: _compensate,
+    cmd.GiveCandidate: _give_candidate,
+    cmd.Judge: _judge,
+    cmd.OpenWait: actions.open_wait,
+    cmd.CloseWait: actions.close_wait,
+    cmd.CloseAction: actions.close_action,
+    cmd.StartAttempt: actions.start_attempt,
+    cmd.EndAttempt: actions.end_attempt,
+    cmd.Settle: actions.settle,
+    cmd.NoteProcess: actions.note_process,
+    cmd.RequestCancel: ending.request_cancel,
+    cmd.AnswerStop: ending.answer_stop,
+    cmd.Close: ending.close,
+    cmd.End: ending.end,
+}

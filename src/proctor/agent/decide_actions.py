@@ -1,0 +1,304 @@
+"""The rules of actions: waits, attempts, and outcomes that are not known."""
+
+from proctor.agent import commands as cmd
+from proctor.agent import events as ev
+from proctor.agent.budgets import Cost
+from proctor.agent.deciding import Decision, nothing_new, refuse
+from proctor.agent.locks import startable
+from proctor.agent.view import ActionView, View, WaitView
+from proctor.kernel.agent_states import ACTION
+
+AUTOMATIC = "effect class"
+USED_UP = "its attempts are used up"
+
+
+def unresolved(view: View) -> list[str]:
+    """What has to come to rest before the policy is asked again. An action that is `stopped` does
+    not count when the model is to be told so."""
+    told = view.on_unknown == "tell_model"
+    found = [a.id for a in view.unfinished() if not (told and a.state == "stopped")]
+    return found + [w.id for w in view.waiting("workspace")]
+
+
+def unblocked(view: View) -> tuple[ev.AgentEvent, ...]:
+    """The run goes on, if it waits."""
+    return (ev.RunMoved("unblock"),) if view.state == "waiting" else ()
+
+
+def holders(view: View) -> list[ActionView]:
+    """Actions that hold their locks: those that run, and those whose outcome is not known. When
+    the model is told about an outcome that cannot be settled, its locks are given back."""
+    told = view.on_unknown == "tell_model"
+    states = ("running", "unknown") if told else ("running", "unknown", "stopped")
+    return list(view.unfinished(*states))
+
+
+def runnable(view: View) -> tuple[str, ...]:
+    """Ready actions whose locks are free, first come first served."""
+    ready = [a for a in view.unfinished("ready") if view.cancel is None or a.compensates]
+    places = startable([a.resources for a in holders(view)], [a.resources for a in ready])
+    return tuple(ready[place].id for place in places)
+
+
+# --- waits
+
+
+def open_wait(view: View, command: cmd.OpenWait, now_ms: int) -> Decision:
+    """A condition is missing."""
+    if view.cancel is not None or view.state in ("finishing", "suspended") or view.ended:
+        return refuse("cancelled", f"the run is {view.state}: nothing new is waited for")
+    if command.action is not None:
+        action = view.action(command.action)
+        if action is None or "condition_missing" not in ACTION.table[action.state]:
+            return refuse("state", f"action {command.action} is not ready")
+    if command.kind == "child":
+        problem = view.budgets.problem(Cost.from_json(command.spec.get("reserve", {})))
+        if problem is not None:
+            return refuse("budget", problem)
+    wait = ev.WaitOpened(
+        f"w{len(view.waits) + 1}",
+        command.kind,
+        command.action,
+        command.subject,
+        command.prompt,
+        command.due_ms,
+        command.spec,
+    )
+    return (wait,)
+
+
+def close_wait(view: View, command: cmd.CloseWait, now_ms: int) -> Decision:
+    """The condition is met, or never will be. The first valid answer wins."""
+    wait = view.wait(command.wait)
+    if wait is None:
+        return refuse("unknown", f"there is no wait {command.wait!r}")
+    if wait.state != "open":
+        return refuse("closed", f"wait {wait.id} was closed before: {wait.state}")
+    over = wait.due_ms is not None and wait.kind != "timer" and now_ms >= wait.due_ms
+    if command.how in ("arrived", "denied") and over:
+        return refuse("expired", f"wait {wait.id} has expired")
+    if command.how not in ("arrived", "denied", "expired", "cancelled", "superseded"):
+        return refuse("state", f"a wait is not closed by {command.how!r}")
+    if wait.kind == "statement":
+        return _stated(view, wait, command)
+    closed = ev.WaitClosed(
+        wait.id, command.how, command.by, command.value, command.reason, command.message_id
+    )
+    extra: tuple[ev.AgentEvent, ...] = ()
+    value = command.value if isinstance(command.value, dict) else {}
+    if wait.kind == "approval" and command.how == "arrived" and value.get("scope") == "run":
+        extra = (ev.PermissionGranted(wait.subject, command.by, value.get("expires_ms")),)
+    if wait.kind == "workspace" and command.how == "arrived":
+        extra = (ev.WorkspaceRevised(str(wait.spec.get("found", ""))),)
+    if wait.action is not None and command.how in ("arrived", "superseded"):
+        extra += _cancelled_with_run(view, wait.action)
+    return (closed, *extra, *unblocked(view))
+
+
+def _stated(view: View, wait: WaitView, command: cmd.CloseWait) -> Decision:
+    value = command.value
+    if command.how != "arrived" or not isinstance(value, dict) or wait.action is None:
+        return refuse("state", "say whether it happened: {happened: true or false, text: …}")
+    happened = value.get("happened")
+    if not isinstance(happened, bool):
+        return refuse("state", "happened is true or false")
+    closed = ev.WaitClosed(
+        wait.id, "arrived", command.by, value, command.reason, command.message_id
+    )
+    how = "stated_happened" if happened else "stated_not"
+    settled = ev.ActionSettled(wait.action, how, command.by, str(value.get("text", "")))
+    after: tuple[ev.AgentEvent, ...]
+    if happened:
+        after = (ev.ActionJudged(wait.action, "accepted", f"stated by {command.by}"),)
+    else:
+        after = _cancelled_with_run(view, wait.action)
+    return (closed, settled, *after, *unblocked(view))
+
+
+def _cancelled_with_run(view: View, action_id: str) -> tuple[ev.AgentEvent, ...]:
+    """An action that has become ready in a run that is being ended does not start again."""
+    if view.cancel is None and view.state != "finishing":
+        return ()
+    return (ev.ActionClosed(action_id, "cancelled", "the run was ended"),)
+
+
+def close_action(view: View, command: cmd.CloseAction, now_ms: int) -> Decision:
+    """An action ends without an attempt, or between two."""
+    action = view.action(command.action)
+    if action is None:
+        return refuse("unknown", f"there is no action {command.action!r}")
+    if action.state != "ready" or command.event not in ACTION.table["ready"]:
+        return refuse("state", f"action {action.id} is {action.state}")
+    return (ev.ActionClosed(action.id, command.event, command.reason),)
+
+
+# --- attempts
+
+
+def start_attempt(view: View, command: cmd.StartAttempt, now_ms: int) -> Decision:
+    """The right to execute. Fenced: what is refused here, or by the store, never runs."""
+    action = view.action(command.action)
+    if action is None:
+        return refuse("unknown", f"there is no action {command.action!r}")
+    if action.state != "ready":
+        return refuse("state", f"action {action.id} is {action.state}")
+    undoes = action.compensates is not None and view.state == "finishing"
+    if view.cancel is not None and not undoes:
+        return refuse("cancelled", "the run was cancelled")
+    if view.state != "running" and not undoes:
+        return refuse("state", f"the run is {view.state}")
+    if command.fence != view.fence:
+        return refuse("late", f"fence {command.fence} is not the run's, {view.fence}")
+    if any(view.waiting("workspace")):
+        return refuse("blocked", "the workspace is not as it was left")
+    if action.attempts >= action.max_attempts and action.effect != "non_repeatable":
+        return refuse("attempts", USED_UP)
+    if command.approval is not None and not _approved(view, action, command.approval, now_ms):
+        return refuse("approval", "not approved as it is now")
+    if action.id not in runnable(view):
+        return refuse("locks", "another action uses the same resources")
+    if problem := view.budgets.problem(command.reserve):
+        return refuse("budget", problem)
+    started = ev.AttemptStarted(
+        action.id, action.attempts + 1, command.fence, command.reserve.to_json()
+    )
+    return (started,)
+
+
+def _approved(view: View, action: ActionView, subject: str, now_ms: int) -> bool:
+    if action.approved == subject:
+        return True
+    if subject not in view.grants:
+        return False
+    expires = view.grants[subject]
+    return expires is None or now_ms < expires
+
+
+def end_attempt(view: View, command: cmd.EndAttempt, now_ms: int) -> Decision:
+    """What an execution came to. A reply that comes too late changes no state, unless the outcome
+    is unknown: then it settles it."""
+    action = view.action(command.action)
+    if action is None:
+        return refuse("unknown", f"there is no action {command.action!r}")
+    current = command.attempt == action.attempts and command.fence == action.fence
+    if not current or action.state != "running":
+        return _late(view, action, command, current)
+    ended = ev.AttemptEnded(
+        action.id,
+        command.attempt,
+        command.fence,
+        command.outcome,
+        command.text,
+        command.evidence,
+        command.timed_out,
+        command.cost.to_json(),
+    )
+    if command.outcome == "lost":
+        return (ended, *after_unknown(view, action))
+    if command.outcome == "result":
+        return (ended, *_judged(view, action, command.objection))
+    return (ended,)
+
+
+def _judged(view: View, action: ActionView, objection: str | None) -> tuple[ev.AgentEvent, ...]:
+    if objection is None:
+        return (ev.ActionJudged(action.id, "accepted"),)
+    again = action.effect in ("pure", "idempotent") and action.attempts < action.max_attempts
+    if not again or view.cancel is not None or view.state == "finishing":
+        return (ev.ActionJudged(action.id, "not_accepted", objection),)
+    return (ev.ActionJudged(action.id, "correct", objection),)
+
+
+def _late(
+    view: View, action: ActionView, command: cmd.EndAttempt, current: bool
+) -> tuple[ev.AgentEvent, ...]:
+    late = ev.LateResult(
+        action.id, command.attempt, command.outcome, command.text, command.evidence
+    )
+    if command.outcome == "lost":
+        return ()
+    if not current or action.state != "unknown":
+        return (late,)
+    by = "late result"
+    if command.outcome == "result":
+        happened = ev.ActionSettled(action.id, "happened", by, command.text, command.evidence)
+        return (late, happened, *_judged(view, action, command.objection))
+    settled = ev.ActionSettled(action.id, "did_not_happen", by, command.text)
+    return (late, settled, ev.ActionClosed(action.id, "denied", command.text or command.outcome))
+
+
+def after_unknown(view: View, action: ActionView) -> tuple[ev.AgentEvent, ...]:
+    """What follows from an unknown outcome by the effect class alone. `queryable`: nothing, it is
+    asked first."""
+    ending = view.cancel is not None or view.state == "finishing"
+    left = action.attempts < action.max_attempts
+    if action.effect == "queryable":
+        return ()
+    if action.effect == "pure" or (action.effect == "idempotent" and left and not ending):
+        ready = ev.ActionSettled(action.id, "repeatable", AUTOMATIC)
+        if ending:
+            return (ready, *_cancelled_with_run(view, action.id))
+        if not left:
+            return (ready, ev.ActionClosed(action.id, "denied", USED_UP))
+        return (ready,)
+    return cannot_be_settled(view, action, AUTOMATIC)
+
+
+def cannot_be_settled(
+    view: View, action: ActionView, by: str, known: cmd.Json | None = None
+) -> tuple[ev.AgentEvent, ...]:
+    """The action stops and a person is asked; `on_unknown` says what the run does meanwhile."""
+    handover = {
+        "tool": action.tool,
+        "op_key": action.op_key,
+        "arguments": action.arguments,
+        "attempts": action.attempts,
+        "started_seq": action.started_seq,
+        **(known or {}),
+    }
+    stopped = ev.ActionSettled(action.id, "cannot_be_settled", by, handover=handover)
+    asked = ev.WaitOpened(
+        f"w{len(view.waits) + 1}",
+        "statement",
+        action.id,
+        prompt=f"{action.tool} was started and nobody knows how it ended. Did it happen?",
+        spec={"op_key": action.op_key},
+    )
+    if view.on_unknown == "stop_run" and view.state not in ("finishing", "stopped"):
+        closing = ev.RunClosing("stopped", f"the outcome of {action.id} is not known")
+        return (stopped, asked, closing, *nothing_new(view, closing.reason))
+    return (stopped, asked)
+
+
+def settle(view: View, command: cmd.Settle, now_ms: int) -> Decision:
+    """An answer about an unknown outcome."""
+    action = view.action(command.action)
+    if action is None:
+        return refuse("unknown", f"there is no action {command.action!r}")
+    if action.state != "unknown":
+        return refuse("late", f"action {action.id} is {action.state}")
+    if command.how == "cannot_be_settled":
+        return cannot_be_settled(view, action, command.by, command.handover)
+    if command.how not in ("happened", "did_not_happen"):
+        return refuse("state", f"{command.how!r} settles nothing")
+    settled = ev.ActionSettled(
+        action.id, command.how, command.by, command.text, command.evidence, command.handover
+    )
+    if command.how == "happened":
+        return (settled, *_judged(view, action, None))
+    if view.cancel is not None or view.state == "finishing":
+        return (settled, *_cancelled_with_run(view, action.id))
+    if action.attempts >= action.max_attempts:
+        return (settled, ev.ActionClosed(action.id, "denied", USED_UP))
+    return (settled,)
+
+
+def note_process(view: View, command: cmd.NoteProcess, now_ms: int) -> Decision:
+    """An attempt has started a process group."""
+    action = view.action(command.action)
+    if action is None or action.state != "running" or action.attempts != command.attempt:
+        return refuse("late", f"attempt {command.attempt} of {command.action} does not run")
+    started = ev.ProcessStarted(
+        action.id, command.attempt, command.pgid, command.start_ticks, command.boot_id
+    )
+    return (started,)

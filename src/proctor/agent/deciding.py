@@ -1,0 +1,56 @@
+"""What every rule of `decide` uses."""
+
+from typing import TypeAlias
+
+from proctor.agent import events as ev
+from proctor.agent.commands import Refusal
+from proctor.agent.view import ActionView, View
+
+Decision: TypeAlias = tuple[ev.AgentEvent, ...] | Refusal
+
+
+def refuse(code: str, reason: str) -> Refusal:
+    """A refusal."""
+    return Refusal(code, reason)
+
+
+def cannot(view: View, event: str) -> str:
+    """Why a run in this state does not take this event."""
+    return f"a run that is {view.state} does not take {event!r}"
+
+
+def effects_of(before: View, after: View) -> tuple[ev.EffectsSettled, ...]:
+    """The third record of a cancellation, for each action that was executing and has come to
+    rest; a compensation that is done also settles what it compensates."""
+    found: list[ev.EffectsSettled] = []
+    for action in before.unfinished():
+        now = after.action(action.id)
+        if now is None or now.effects or not now.started_seq:
+            continue
+        if effects := _effects(now):
+            found.append(ev.EffectsSettled(now.id, effects))
+            if now.compensates is not None and effects == "done":
+                found.append(ev.EffectsSettled(now.compensates, "compensated", now.id))
+    return tuple(found)
+
+
+def _effects(action: ActionView) -> str | None:
+    if action.state == "stopped":
+        return "unknown"
+    if action.state == "done" and not action.timed_out:
+        return "none" if action.effect == "pure" else "done"
+    if action.state == "done":  # a confirmed stop: what it had done by then stays
+        return "none" if action.effect == "pure" else "unknown"
+    return "none" if action.state in ("cancelled", "failed") else None
+
+
+def nothing_new(view: View, reason: str) -> tuple[ev.AgentEvent, ...]:
+    """Ready actions and open conditions are cancelled. A subtask that was started is waited for,
+    and a statement may still be made."""
+    waits = [
+        ev.WaitClosed(w.id, "cancelled", reason=reason)
+        for w in view.waiting()
+        if w.kind not in ("child", "statement")
+    ]
+    ready = [ev.ActionClosed(a.id, "cancelled", reason) for a in view.unfinished("ready")]
+    return (*waits, *ready)

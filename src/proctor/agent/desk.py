@@ -1,0 +1,83 @@
+"""What the parts of a coordinator share while one worker drives one run."""
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any
+
+from proctor.agent import commands as cmd
+from proctor.agent.context import Conversation
+from proctor.agent.dispatch import Dispatcher, Ended
+from proctor.agent.policy import Policy, Proposal
+from proctor.agent.recorder import Recorder, now_ms
+from proctor.agent.setup import Hub, Setup
+from proctor.agent.view import View
+
+
+class Desk:
+    """One run on the desk of one worker: its recorder, what is under way, what has come in.
+
+    Everything under way ends in one of the queues and a call of `wake`.
+    """
+
+    def __init__(self, setup: Setup, hub: Hub, recorder: Recorder, policy: Policy) -> None:
+        self.setup = setup
+        self.hub = hub
+        self.recorder = recorder
+        self.policy = policy
+        self.dispatcher = Dispatcher(setup.clock, self.ended_attempt, setup.timing.grace_s)
+        self.attempts: deque[Ended] = deque()
+        self.replies: deque[tuple[int, Proposal | BaseException]] = deque()
+        self.commands: deque[cmd.Command] = deque()
+        self.turn: asyncio.Task[None] | None = None
+        self.queries: dict[str, asyncio.Task[None]] = {}
+        self.stops: dict[str, asyncio.Task[None]] = {}
+        self.told: set[str] = set()  # subtasks that are known to exist
+        self.undone: set[str] = set()  # actions whose compensation was considered
+        self.woken = asyncio.Event()
+        self.mail = True
+        self.closing_since: float | None = None
+        self.lease_until = 0.0
+        self.leave = False
+        self.conversation = Conversation()
+        self.manifest: dict[str, str] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def view(self) -> View:
+        return self.recorder.view
+
+    @property
+    def busy(self) -> bool:
+        """Whether something of this run is under way in this process."""
+        return bool(self.dispatcher.running or self.queries or self.stops or self.turn)
+
+    def now_ms(self) -> int:
+        return now_ms(self.setup.clock)
+
+    def wake(self) -> None:
+        self.woken.set()
+
+    def mail_arrived(self) -> None:
+        self.mail = True
+        self.woken.set()
+
+    def ended_attempt(self, ended: Ended) -> None:
+        self.attempts.append(ended)
+        self.woken.set()
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """A task of this run; it is cancelled when the run leaves the desk."""
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def clear(self) -> None:
+        """Cancel everything under way and wait for it."""
+        tasks = [task for task in self._tasks if not task.done()]
+        for task in tasks:
+            task.cancel()
+        await self.dispatcher.close()
+        if tasks:
+            await asyncio.wait(tasks, timeout=self.setup.timing.grace_s)

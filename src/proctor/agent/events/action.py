@@ -1,0 +1,146 @@
+"""Events of actions, their attempts and waits."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from proctor.agent.events.base import AgentEvent, Json, kind
+
+
+@kind("action.accepted")
+@dataclass(frozen=True, slots=True)
+class ActionAccepted(AgentEvent):
+    """`resources`: `[mode, path]` each."""
+
+    action: str
+    turn: int
+    call_id: str
+    tool: str
+    tool_version: str
+    effect: str
+    arguments: Json
+    op_key: str
+    resources: tuple[tuple[str, str], ...]
+    max_attempts: int = 3
+    compensates: str | None = None
+
+
+@kind("call.refused")
+@dataclass(frozen=True, slots=True)
+class CallRefused(AgentEvent):
+    """A call that never became an action: unknown tool, arguments that do not fit."""
+
+    turn: int
+    call_id: str
+    tool: str
+    reason: str
+
+
+@kind("wait.opened")
+@dataclass(frozen=True, slots=True)
+class WaitOpened(AgentEvent):
+    """`wait_kind`: approval, input, timer, child, statement, workspace, review. `due_ms` (UTC):
+    when a timer is over, or when anything else expires. `spec` holds what the kind needs."""
+
+    wait: str
+    wait_kind: str
+    action: str | None = None
+    subject: str = ""
+    prompt: str = ""
+    due_ms: int | None = None
+    spec: Json = field(default_factory=dict)
+
+
+@kind("wait.closed")
+@dataclass(frozen=True, slots=True)
+class WaitClosed(AgentEvent):
+    """`how`: arrived, denied, expired, cancelled, superseded."""
+
+    wait: str
+    how: str
+    by: str = ""
+    value: Any = None
+    reason: str = ""
+    message_id: str = ""
+
+
+@kind("action.closed")
+@dataclass(frozen=True, slots=True)
+class ActionClosed(AgentEvent):
+    """An end before any attempt, or between two: `event` is denied, expired, invalid, cancelled."""
+
+    action: str
+    event: str
+    reason: str
+
+
+@kind("attempt.started")
+@dataclass(frozen=True, slots=True)
+class AttemptStarted(AgentEvent):
+    action: str
+    attempt: int
+    fence: int
+    reserve: Json = field(default_factory=dict)
+
+
+@kind("attempt.ended")
+@dataclass(frozen=True, slots=True)
+class AttemptEnded(AgentEvent):
+    """`outcome` is an event of the action's table: result, rejected, refused,
+    stopped_without_effect, lost. `timed_out`: a result, known because the stop was confirmed."""
+
+    action: str
+    attempt: int
+    fence: int
+    outcome: str
+    text: str = ""
+    evidence: Json = field(default_factory=dict)
+    timed_out: bool = False
+    cost: Json = field(default_factory=dict)
+
+
+@kind("attempt.late")
+@dataclass(frozen=True, slots=True)
+class LateResult(AgentEvent):
+    """A result of a superseded attempt or of an action that is settled: evidence, no change."""
+
+    action: str
+    attempt: int
+    outcome: str
+    text: str = ""
+    evidence: Json = field(default_factory=dict)
+
+
+@kind("action.settled")
+@dataclass(frozen=True, slots=True)
+class ActionSettled(AgentEvent):
+    """How an unknown outcome became known, or that it cannot. `how` is an event of the action's
+    table; `handover`: what is known, for the person who has to decide."""
+
+    action: str
+    how: str
+    by: str
+    text: str = ""
+    evidence: Json = field(default_factory=dict)
+    handover: Json = field(default_factory=dict)
+
+
+@kind("action.judged")
+@dataclass(frozen=True, slots=True)
+class ActionJudged(AgentEvent):
+    """`verdict`: accepted, correct, not_accepted."""
+
+    action: str
+    verdict: str
+    reason: str = ""
+
+
+@kind("process.started")
+@dataclass(frozen=True, slots=True)
+class ProcessStarted(AgentEvent):
+    """A process group of an attempt: what a later worker needs to find and stop it."""
+
+    action: str
+    attempt: int
+    pgid: int
+    start_ticks: int
+    boot_id: str

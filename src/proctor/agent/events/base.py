@@ -1,0 +1,59 @@
+"""What can have happened in a run. Events are facts: they are appended and never changed.
+
+An event is a frozen dataclass whose fields are JSON values; `encode` and `decode` are the only
+way to and from a journal's body. `VERSION` is the schema version of the bodies: a field that is
+new has a default, so older bodies stay readable.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
+
+from proctor.kernel.errors import StorageError
+
+VERSION = 1
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEvent:
+    """The parent of all events."""
+
+    kind: ClassVar[str]
+
+
+E = TypeVar("E", bound=AgentEvent)
+KINDS: dict[str, type[AgentEvent]] = {}
+"""Every kind of event with its class."""
+_FIELDS: dict[type[AgentEvent], tuple[str, ...]] = {}
+
+
+def kind(name: str) -> Callable[[type[E]], type[E]]:
+    def register(cls: type[E]) -> type[E]:
+        cls.kind = name
+        KINDS[name] = cls
+        _FIELDS[cls] = tuple(f.name for f in fields(cls))
+        return cls
+
+    return register
+
+
+def encode(event: AgentEvent) -> dict[str, Any]:
+    """The body of an event as JSON."""
+    return {name: getattr(event, name) for name in _FIELDS[type(event)]}
+
+
+def decode(kind: str, version: int, body: Json) -> AgentEvent:
+    """The event of a stored body. Raises StorageError for one this program does not know."""
+    cls = KINDS.get(kind)
+    if cls is None or version > VERSION:
+        raise StorageError(
+            f"event {kind!r} of version {version} was written by a newer proctor",
+            hint="open the run with the version of proctor that wrote it",
+        )
+    known = _FIELDS[cls]
+    return cls(**{name: _frozen(value) for name, value in body.items() if name in known})
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

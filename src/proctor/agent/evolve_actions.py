@@ -1,0 +1,196 @@
+"""What the events of actions and waits do to the view."""
+
+from typing import Any
+
+from proctor.agent import events as ev
+from proctor.agent.budgets import Cost
+from proctor.agent.changing import changed
+from proctor.agent.locks import Access, Mode
+from proctor.agent.view import ActionView, View, WaitView
+from proctor.kernel.agent_states import ACTION
+from proctor.kernel.states import IllegalTransition
+
+
+def accepted(view: View, event: ev.ActionAccepted, at_ms: int) -> View:
+    if event.action != f"a{len(view.actions) + 1}":
+        raise IllegalTransition(f"action {event.action!r}: accepted out of order")
+    action = ActionView(
+        id=event.action,
+        turn=event.turn,
+        call_id=event.call_id,
+        tool=event.tool,
+        tool_version=event.tool_version,
+        effect=event.effect,
+        arguments=event.arguments,
+        op_key=event.op_key,
+        resources=tuple(Access(Mode(mode), path) for mode, path in event.resources),
+        max_attempts=event.max_attempts,
+        accepted_seq=view.version + 1,
+        compensates=event.compensates,
+    )
+    view = _outcome(view, event.turn, event.call_id, ("action", event.action))
+    return changed(
+        view,
+        actions=view.actions.append(action),
+        open_actions=(*view.open_actions, event.action),
+    )
+
+
+def call_refused(view: View, event: ev.CallRefused, at_ms: int) -> View:
+    return _outcome(view, event.turn, event.call_id, ("refused", event.reason))
+
+
+def _outcome(view: View, number: int, call_id: str, outcome: tuple[str, str]) -> View:
+    turn = view.turn(number)
+    if turn is None:  # a compensation belongs to no turn
+        return view
+    turn = changed(turn, outcomes={**turn.outcomes, call_id: outcome})
+    return changed(view, turns=view.turns.replace(number - 1, turn))
+
+
+def _get(view: View, action_id: str) -> ActionView:
+    action = view.action(action_id)
+    if action is None:
+        raise IllegalTransition(f"there is no action {action_id!r}")
+    return action
+
+
+def _put(view: View, action: ActionView) -> View:
+    after = changed(view, actions=view.actions.replace(int(action.id[1:]) - 1, action))
+    if action.open:
+        return after
+    return changed(after, open_actions=tuple(a for a in view.open_actions if a != action.id))
+
+
+def _advance(action: ActionView, event: str, **changes: Any) -> ActionView:
+    return changed(action, state=ACTION.advance(action.state, event), **changes)
+
+
+def action_closed(view: View, event: ev.ActionClosed, at_ms: int) -> View:
+    action = _advance(
+        _get(view, event.action), event.event, reason=event.reason, ended_seq=view.version + 1
+    )
+    return _put(view, action)
+
+
+def attempt_started(view: View, event: ev.AttemptStarted, at_ms: int) -> View:
+    action = _get(view, event.action)
+    if event.attempt != action.attempts + 1:
+        raise IllegalTransition(f"attempt {event.attempt} of {event.action} is out of order")
+    action = _advance(
+        action,
+        "started",
+        attempts=event.attempt,
+        fence=event.fence,
+        started_seq=view.version + 1,
+        processes=(),
+        stop="",
+    )
+    budgets = view.budgets.reserve(action.source, Cost.from_json(event.reserve))
+    return changed(_put(view, action), budgets=budgets)
+
+
+def attempt_ended(view: View, event: ev.AttemptEnded, at_ms: int) -> View:
+    action = _get(view, event.action)
+    if event.attempt != action.attempts:
+        raise IllegalTransition(f"attempt {event.attempt} of {event.action} is superseded")
+    ended = _advance(
+        action,
+        event.outcome,
+        text=event.text,
+        evidence=event.evidence,
+        timed_out=event.timed_out,
+        ended_seq=view.version + 1,
+    )
+    budgets = view.budgets
+    if event.outcome != "lost":  # what is unknown keeps its reservation
+        budgets = budgets.settle(action.source, Cost.from_json(event.cost))
+    return changed(_put(view, ended), budgets=budgets)
+
+
+def settled(view: View, event: ev.ActionSettled, at_ms: int) -> View:
+    action = _get(view, event.action)
+    changes: dict[str, Any] = {"handover": event.handover, "ended_seq": view.version + 1}
+    if event.how in ("happened", "stated_happened"):
+        changes |= {"text": event.text, "evidence": event.evidence}
+    settled = _advance(action, event.how, **changes)
+    budgets = view.budgets
+    if event.how != "cannot_be_settled":
+        budgets = budgets.settle(action.source, None)
+    return changed(_put(view, settled), budgets=budgets)
+
+
+def action_judged(view: View, event: ev.ActionJudged, at_ms: int) -> View:
+    action = _advance(_get(view, event.action), event.verdict, reason=event.reason)
+    return _put(view, action)
+
+
+def process(view: View, event: ev.ProcessStarted, at_ms: int) -> View:
+    action = _get(view, event.action)
+    return _put(view, changed(action, processes=(*action.processes, ev.encode(event))))
+
+
+# --- waits
+
+
+def wait_opened(view: View, event: ev.WaitOpened, at_ms: int) -> View:
+    if event.wait != f"w{len(view.waits) + 1}":
+        raise IllegalTransition(f"wait {event.wait!r}: opened out of order")
+    wait = WaitView(
+        event.wait,
+        event.wait_kind,
+        event.action,
+        event.subject,
+        event.prompt,
+        event.due_ms,
+        event.spec,
+        view.version + 1,
+    )
+    if event.wait_kind == "child":  # a subtask draws from its parent
+        amount = Cost.from_json(event.spec.get("reserve", {}))
+        view = changed(view, budgets=view.budgets.reserve(event.wait, amount))
+    if event.action is not None and event.wait_kind != "statement":
+        action = _advance(_get(view, event.action), "condition_missing", wait=event.wait)
+        view = _put(view, action)
+    return changed(view, waits=view.waits.append(wait), open_waits=(*view.open_waits, event.wait))
+
+
+def wait_closed(view: View, event: ev.WaitClosed, at_ms: int) -> View:
+    wait = view.wait(event.wait)
+    if wait is None or wait.state != "open":
+        raise IllegalTransition(f"wait {event.wait!r} is not open")
+    closed = changed(wait, state=event.how, by=event.by, value=event.value)
+    view = changed(
+        view,
+        waits=view.waits.replace(int(wait.id[1:]) - 1, closed),
+        open_waits=tuple(w for w in view.open_waits if w != wait.id),
+    )
+    if wait.kind == "child":
+        spent = event.value.get("spent") if isinstance(event.value, dict) else None
+        cost = None if spent is None else Cost.from_json(spent)
+        view = changed(view, budgets=view.budgets.settle(wait.id, cost))
+    if wait.action is None or wait.kind == "statement":
+        return view
+    return _put(view, _answered(_get(view, wait.action), wait, event, view.version + 1))
+
+
+def _answered(action: ActionView, wait: WaitView, event: ev.WaitClosed, seq: int) -> ActionView:
+    if event.how == "superseded":  # asked again: ready, with the condition still missing
+        return _advance(action, "arrived", wait=None)
+    if event.how != "arrived":
+        return _advance(action, event.how, wait=None, reason=event.reason, ended_seq=seq)
+    if wait.kind == "approval":
+        return _advance(action, "arrived", wait=None, approved=wait.subject)
+    met = (*action.met, wait.kind)
+    return _advance(action, "arrived", wait=None, met=met, answer=event.value)
+
+
+# --- a cancellation's answers
+
+
+def stop(view: View, event: ev.StopAnswered, at_ms: int) -> View:
+    return _put(view, changed(_get(view, event.action), stop=event.answer))
+
+
+def effects(view: View, event: ev.EffectsSettled, at_ms: int) -> View:
+    return _put(view, changed(_get(view, event.action), effects=event.effects))

@@ -1,0 +1,109 @@
+"""Cleaning up: what runs is stopped, what is unknown is asked for, what was done may be undone."""
+
+from proctor.agent import commands as cmd
+from proctor.agent.attempts import start_ready
+from proctor.agent.children import end_of, tell_parent
+from proctor.agent.commands import Refusal
+from proctor.agent.desk import Desk
+from proctor.agent.intake import cancel_children
+from proctor.agent.settling import ask_unknown
+from proctor.agent.tools import ToolResult
+from proctor.agent.turns import proposed
+from proctor.agent.view import ActionView
+from proctor.kernel.faults import fault_point
+from proctor.models.contract import ToolCall
+
+
+async def finish(desk: Desk) -> bool:
+    """One step towards the end of a run that is closing; whether anything was done."""
+    before = desk.view.version
+    if desk.closing_since is None:
+        desk.closing_since = desk.setup.clock.monotonic()
+        cancel_children(desk)
+        fault_point("agent.finishing")
+    _close_turn(desk)
+    _stop_running(desk)
+    begun = ask_unknown(desk)
+    _undo(desk)
+    if any(desk.view.unfinished("ready")):
+        begun = await start_ready(desk) or begun
+    if _late(desk):
+        _give_up(desk)
+    found = desk.recorder.apply(cmd.End())
+    if end_of(found):
+        tell_parent(desk)
+        fault_point("agent.end.begin")
+        await desk.recorder.flush()
+        fault_point("agent.end.recorded")
+    return begun or desk.view.version != before
+
+
+def _close_turn(desk: Desk) -> None:
+    turn = desk.view.open_turn
+    if turn is None:
+        return
+    if desk.turn is not None:
+        desk.turn.cancel()
+        desk.turn = None
+    desk.recorder.must(cmd.CloseTurn(turn.number, "the run is ending"))
+
+
+def _stop_running(desk: Desk) -> None:
+    for action in list(desk.view.unfinished("running")):
+        undoes = action.compensates is not None
+        if not undoes and not action.stop and action.id not in desk.stops:
+            desk.stops[action.id] = desk.spawn(_stop(desk, action))
+
+
+async def _stop(desk: Desk, action: ActionView) -> None:
+    def tell(answer: str, means: tuple[str, ...]) -> None:
+        desk.commands.append(cmd.AnswerStop(action.id, action.attempts, answer, means))
+
+    try:
+        await desk.dispatcher.stop(action.id, tell)
+    finally:
+        desk.stops.pop(action.id, None)
+        desk.wake()
+
+
+def _late(desk: Desk) -> bool:
+    since = desk.closing_since
+    assert since is not None
+    return desk.setup.clock.monotonic() - since >= desk.setup.timing.cancel_s
+
+
+def _give_up(desk: Desk) -> None:
+    """The time for cleaning up is over: what still runs is not known."""
+    for action in list(desk.view.unfinished("running")):
+        answer = cmd.AnswerStop(action.id, action.attempts, "timed_out")
+        desk.recorder.apply(answer)
+        text = "it did not end in the time for cleaning up"
+        desk.recorder.apply(cmd.EndAttempt(action.id, action.attempts, action.fence, "lost", text))
+        desk.dispatcher.running.pop(action.id, None)
+    for action in list(desk.view.unfinished("unknown")):
+        known = {"reason": "the time for cleaning up is over"}
+        desk.recorder.apply(cmd.Settle(action.id, "cannot_be_settled", "clock", handover=known))
+
+
+def _undo(desk: Desk) -> None:
+    """Propose a compensation for every effect that is done, the latest first."""
+    cancel = desk.view.cancel
+    if cancel is None or not cancel.compensate:
+        return
+    taken = {a.compensates for a in desk.view.actions if a.compensates is not None}
+    for action in reversed(list(desk.view.actions)):
+        if action.effects != "done" or action.compensates is not None or action.id in taken:
+            continue
+        tool = desk.setup.tools.get(action.tool)
+        if tool is None or action.id in desk.undone:
+            continue
+        desk.undone.add(action.id)
+        result = ToolResult(action.text, action.evidence)
+        try:
+            undo = tool.compensate(action.arguments, result)
+        except Exception:  # noqa: BLE001 - a tool's own code: then there is no compensation
+            undo = None
+        if undo is not None:
+            call = proposed(desk.setup.tools, ToolCall("", undo.tool, undo.arguments))
+            answer = desk.recorder.apply(cmd.Compensate(action.id, call))
+            assert not isinstance(answer, Refusal) or call.problem is not None

@@ -1,0 +1,177 @@
+"""What has come in since the last look: ended attempts, replies, answers, messages, time."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from proctor.agent import commands as cmd
+from proctor.agent import events as ev
+from proctor.agent.budgets import Cost
+from proctor.agent.commands import Refusal
+from proctor.agent.desk import Desk
+from proctor.agent.dispatch import Ended
+from proctor.agent.turns import take_up
+from proctor.kernel import jsontext
+from proctor.kernel.digest import of_json
+from proctor.kernel.faults import fault_point
+from proctor.store.journal.contract import Message, StoredMessage
+
+
+async def take_in(desk: Desk) -> None:
+    """Turn everything that has come in into events; what was acknowledged is durable after."""
+    while desk.commands:  # how a stop went is recorded before how the execution ended
+        desk.recorder.apply(desk.commands.popleft())
+    while desk.attempts:
+        await _attempt(desk, desk.attempts.popleft())
+    while desk.replies:
+        number, found = desk.replies.popleft()
+        take_up(desk, number, found)
+        await desk.recorder.flush()  # it is paid for: nobody should have to ask again
+        fault_point("agent.turn.recorded")
+    _timers(desk)
+    if desk.mail:
+        desk.mail = False
+        for message in await desk.recorder.journal.inbox_pending(desk.view.run_id):
+            _message(desk, message)
+        if desk.recorder.pending:
+            await desk.recorder.flush()
+            fault_point("agent.inbox.applied")
+
+
+async def _attempt(desk: Desk, ended: Ended) -> None:
+    evidence: dict[str, Any] = dict(ended.evidence)
+    if ended.whole is not None:
+        data = ended.whole.encode("utf-8", "surrogatepass")
+        fault_point("agent.blob.begin")
+        evidence["output"] = await desk.recorder.journal.put_blob(data, "text/plain")
+        evidence["output_bytes"] = len(data)
+        fault_point("agent.blob.kept")
+    fault_point("agent.result.arrived")
+    found = desk.recorder.apply(
+        cmd.EndAttempt(
+            ended.action,
+            ended.attempt,
+            ended.fence,
+            ended.outcome,
+            ended.text,
+            evidence,
+            ended.timed_out,
+            Cost(tool_ms=ended.tool_ms),
+            ended.objection,
+        )
+    )
+    if not isinstance(found, Refusal):
+        await _look_at_workspace(desk, ended.action)
+
+
+async def _look_at_workspace(desk: Desk, action_id: str) -> None:
+    """Compare the files with what they were; writes that nobody declared are reported."""
+    if desk.setup.workspace is None:
+        return
+    now = dict(await desk.setup.workspace.manifest())
+    before, desk.manifest = desk.manifest, now
+    if before is None or before == now:
+        return
+    changed = sorted(p for p in before.keys() | now.keys() if before.get(p) != now.get(p))
+    allowed = [a.path for action in _writers(desk, action_id) for a in action.resources
+               if a.mode.value == "write"]  # fmt: skip
+    undeclared = [path for path in changed if not any(_covers(a, path) for a in allowed)]
+    desk.recorder.must(cmd.Revise(revision_of(now), action_id, tuple(undeclared[:100])))
+
+
+def _writers(desk: Desk, action_id: str) -> list[Any]:
+    ended = desk.view.action(action_id)
+    running = list(desk.view.unfinished("running", "unknown", "stopped"))
+    return running if ended is None else [ended, *running]
+
+
+def _covers(declared: str, path: str) -> bool:
+    """Whether a declared write of `declared` covers the file `ws/<path>`."""
+    parts = [part for part in declared.split("/") if part]
+    return ["ws", *path.split("/")][: len(parts)] == parts
+
+
+def revision_of(manifest: Mapping[str, str]) -> str:
+    """The name of a state of the files."""
+    return of_json(manifest)
+
+
+def _timers(desk: Desk) -> None:
+    """Timers that are over, and conditions that nobody met in time, in the order they were due."""
+    now = desk.now_ms()
+    due = [w for w in desk.view.waiting() if w.due_ms is not None and w.due_ms <= now]
+    for wait in sorted(due, key=lambda w: (w.due_ms or 0, w.opened_seq)):
+        if wait.kind == "timer":
+            desk.recorder.apply(cmd.CloseWait(wait.id, "arrived", "clock"))
+        else:
+            desk.recorder.apply(cmd.CloseWait(wait.id, "expired", "clock", reason="no answer"))
+
+
+# --- the inbox
+
+
+def _message(desk: Desk, message: StoredMessage) -> None:
+    """Apply one message. Whatever it holds, it is taken note of: a message that cannot be read
+    must not stop the run for ever."""
+    body = message.body
+    make = _COMMANDS.get(message.kind)
+    found: Any
+    if make is None:
+        found = Refusal("unknown", f"messages of kind {message.kind!r} mean nothing here")
+    else:
+        try:
+            found = desk.recorder.apply(make(message, body))
+        except (KeyError, TypeError, ValueError) as error:
+            found = Refusal("unknown", f"the message cannot be read: {type(error).__name__}")
+    if isinstance(found, Refusal) or not found:
+        reason = found.reason if isinstance(found, Refusal) else "nothing to do"
+        short = {k: v for k, v in body.items() if len(str(v)) <= 500}
+        desk.recorder.note(ev.MessageRefused(message.message_id, message.kind, reason, short))
+    elif message.kind == "cancel":
+        cancel_children(desk)
+    elif message.kind in ("suspend", "resume"):
+        _to_children(desk, message.kind)
+    desk.recorder.applied(message.message_id)
+
+
+def _answer(message: StoredMessage, body: Mapping[str, Any]) -> cmd.Command:
+    value = jsontext.sanitized(body.get("value"))
+    how = str(body.get("how", "arrived"))
+    if how not in ("arrived", "denied"):
+        raise ValueError(how)
+    by, reason = str(body.get("by", "")), str(body.get("reason", ""))
+    return cmd.CloseWait(str(body["wait"]), how, by, value, reason, message.message_id)
+
+
+def _child_ended(message: StoredMessage, body: Mapping[str, Any]) -> cmd.Command:
+    how = "cancelled" if body["state"] == "cancelled" else "arrived"
+    value = {"state": str(body["state"]), "result": body.get("result"), "spent": body["spent"]}
+    reason = f"the subtask was {body['state']}"
+    return cmd.CloseWait(str(body["wait"]), how, message.message_id, value, reason)
+
+
+_COMMANDS: dict[str, Callable[[StoredMessage, Mapping[str, Any]], cmd.Command]] = {
+    "answer": _answer,
+    "child_ended": _child_ended,
+    "text": lambda m, b: cmd.Receive(m.message_id, str(b["text"]), str(b.get("by", ""))),
+    "cancel": lambda m, b: cmd.RequestCancel(
+        str(b.get("by", "")), str(b.get("reason", "")), b.get("compensate") is True
+    ),
+    "suspend": lambda m, b: cmd.Move("suspend", str(b.get("reason", "")), str(b.get("by", "?"))),
+    "resume": lambda m, b: cmd.Move("resume", str(b.get("reason", "")), str(b.get("by", "?"))),
+}
+
+
+def cancel_children(desk: Desk) -> None:
+    """Copy the cancellation to every subtask, in the same append. Idempotent."""
+    _to_children(desk, "cancel")
+
+
+def _to_children(desk: Desk, kind: str) -> None:
+    at = desk.setup.clock.now()
+    for wait in desk.view.waiting("child"):
+        child = str(wait.spec["child"])
+        desk.recorder.deliver(
+            Message(child, f"{kind}:{desk.view.run_id}:{desk.view.fence}", kind,
+                    {"by": f"run {desk.view.run_id}"}, at)
+        )  # fmt: skip
+        desk.hub.notify(child)

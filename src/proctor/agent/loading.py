@@ -1,0 +1,35 @@
+"""A view from the log: read in pages, folded event by event."""
+
+from proctor.agent.events import decode
+from proctor.agent.evolve import evolve
+from proctor.agent.view import View
+from proctor.kernel.errors import StorageError
+from proctor.store.journal.contract import Journal, StoredEvent
+from proctor.store.journal.errors import UnknownRun
+
+PAGE = 2000
+"""Events read at once: memory does not grow with the length of the log."""
+
+
+def replay(view: View, stored: list[StoredEvent]) -> View:
+    """`view` after these events. Raises StorageError when they do not follow it."""
+    for item in stored:
+        if item.seq != view.version + 1:
+            raise StorageError(f"run {item.run_id}: event {view.version + 1} is missing")
+        at_ms = round(item.at.timestamp() * 1000)
+        view = evolve(view, decode(item.kind, item.version, item.body), at_ms)
+    return view
+
+
+async def load_view(journal: Journal, run_id: str, view: View | None = None) -> View:
+    """The view of a run as its log is now; from `view` on, if one is given. Raises UnknownRun,
+    StorageError."""
+    view = View() if view is None else view
+    while True:
+        page = await journal.read_events(run_id, view.version, PAGE)
+        view = replay(view, page)
+        if len(page) < PAGE:
+            break
+    if not view.version:
+        raise UnknownRun(f"there is no agent run {run_id!r} in this journal")
+    return view

@@ -1,0 +1,114 @@
+"""Which actions may run together: locks on hierarchical paths, the whole set at once.
+
+A path is `scope/part/part`; the empty path is everything. Reading or writing a path puts an
+intent on every path above it, so a write of `ws:1` keeps out an edit of `ws:1/src/a.py`, and two
+reads share. First come, first served: an action that has to wait keeps out later ones that
+conflict with it, so nobody starves.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+MAX_DEPTH = 64
+"""Parts of a path; what lies deeper is locked at this depth."""
+
+
+class Mode(StrEnum):
+    """What an action does with a resource."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+_INTENT = {Mode.READ: "intent_read", Mode.WRITE: "intent_write"}
+_EXCLUDES: Mapping[str, frozenset[str]] = {
+    "read": frozenset({"write", "intent_write"}),
+    "write": frozenset({"read", "write", "intent_read", "intent_write"}),
+    "intent_read": frozenset({"write"}),
+    "intent_write": frozenset({"read", "write"}),
+}
+Parts = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One resource an action uses."""
+
+    mode: Mode
+    path: str
+
+    @property
+    def parts(self) -> Parts:
+        """The path's parts; empty parts do not count. `.` and `..` are names like any other:
+        whoever declares a resource normalises its paths."""
+        return tuple([part for part in self.path.split("/") if part][:MAX_DEPTH])
+
+
+EVERYTHING = (Access(Mode.WRITE, ""),)
+"""The declaration of a tool that declares nothing."""
+
+
+class LockTable:
+    """Who holds which set of accesses. Not for several threads."""
+
+    def __init__(self) -> None:
+        self._modes: dict[Parts, dict[str, int]] = {}
+        self._held: dict[Hashable, tuple[Access, ...]] = {}
+
+    def holds(self, owner: Hashable) -> bool:
+        """Whether `owner` holds a set."""
+        return owner in self._held
+
+    def fits(self, accesses: Iterable[Access]) -> bool:
+        """Whether the whole set is compatible with everything that is held."""
+        return not any(
+            _EXCLUDES[mode] & self._modes.get(parts, {}).keys()
+            for access in accesses
+            for parts, mode in _marks(access)
+        )
+
+    def hold(self, owner: Hashable, accesses: Sequence[Access]) -> None:
+        """Take the whole set; whether it fits is for the caller to ask. Raises ValueError when
+        `owner` holds one already."""
+        if owner in self._held:
+            raise ValueError(f"{owner!r} holds locks already")
+        self._held[owner] = tuple(accesses)
+        for access in accesses:
+            for parts, mode in _marks(access):
+                counts = self._modes.setdefault(parts, {})
+                counts[mode] = counts.get(mode, 0) + 1
+
+    def release(self, owner: Hashable) -> None:
+        """Give the whole set back. Raises KeyError when `owner` holds none."""
+        for access in self._held.pop(owner):
+            for parts, mode in _marks(access):
+                counts = self._modes[parts]
+                counts[mode] -= 1
+                if not counts[mode]:
+                    del counts[mode]
+                if not counts:
+                    del self._modes[parts]
+
+
+def startable(
+    held: Iterable[Sequence[Access]], queue: Iterable[Sequence[Access]]
+) -> tuple[int, ...]:
+    """The places in `queue` (first come first) that may start now, all of them together."""
+    table = LockTable()
+    for number, accesses in enumerate(held):
+        table.hold(("held", number), accesses)
+    found = []
+    for place, accesses in enumerate(queue):
+        if table.fits(accesses):
+            found.append(place)
+        table.hold(("queued", place), accesses)  # also one that waits: nobody overtakes it
+    return tuple(found)
+
+
+def _marks(access: Access) -> Iterable[tuple[Parts, str]]:
+    parts = access.parts
+    intent = _INTENT[access.mode]
+    for depth in range(len(parts)):
+        yield parts[:depth], intent
+    yield parts, access.mode.value

@@ -1,0 +1,77 @@
+"""What to do next: the seam above the runtime. A policy proposes, the runtime disposes."""
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from proctor.agent.budgets import Cost
+from proctor.agent.context import Message
+from proctor.models.contract import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A finished turn. Without calls, `text` is the candidate for the result. `cost` None: what
+    the turn had reserved."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    cost: Cost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnContext:
+    """Which turn is asked for (from 1) of which run; `left_steps` of its budget, None unlimited."""
+
+    run_id: str
+    turn: int
+    left_steps: int | None = None
+
+
+class Policy(ABC):
+    """A loop or graph above the runtime. Keeps nothing that matters: after a crash another
+    instance is asked for the next turn with the same conversation."""
+
+    name: ClassVar[str] = "policy"
+    version: ClassVar[str] = "1"
+
+    def worst_case(self, messages: Sequence[Message]) -> Cost:
+        """What one turn can cost at most; reserved before it is asked for."""
+        return Cost(steps=1)
+
+    @abstractmethod
+    async def propose(self, messages: Sequence[Message], context: TurnContext) -> Proposal:
+        """The next turn. Cancelled when the run is. An exception closes the turn, whose whole
+        reservation then counts as spent, and another turn is asked for."""
+
+
+Step: TypeAlias = (
+    Proposal
+    | Callable[[Sequence[Message]], Proposal]
+    | Callable[[Sequence[Message]], Awaitable[Proposal]]
+)
+
+
+class ScriptedPolicy(Policy):
+    """The n-th reply is step n of a script: a proposal, or a function of the conversation. A reply
+    that was lost is given again. A script that is used up proposes its end."""
+
+    name = "scripted"
+
+    def __init__(self, steps: Sequence[Step], end: str = "done") -> None:
+        self._steps = tuple(steps)
+        self._end = end
+
+    async def propose(self, messages: Sequence[Message], context: TurnContext) -> Proposal:
+        replied = sum(1 for message in messages if message["role"] == "assistant")
+        if replied >= len(self._steps):
+            return Proposal(self._end)
+        step = self._steps[replied]
+        if isinstance(step, Proposal):
+            return step
+        made = step(messages)
+        if inspect.isawaitable(made):
+            made = await made
+        return made

@@ -1,0 +1,164 @@
+"""The rows that follow from events: what the journal's tables say about the current view."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from proctor.agent import events as ev
+from proctor.agent.budgets import DIMENSIONS, Cost
+from proctor.agent.view import ActionView, View, WaitView
+from proctor.kernel.digest import of_json
+from proctor.store.journal.contract import Row
+from proctor.store.journal.values import Value
+
+_NEEDS_BARRIER = (
+    ev.RunCreated, ev.RunClaimed, ev.CancelRequested, ev.RunEnded, ev.WaitClosed,
+    ev.MessageReceived, ev.MessageRefused, ev.PermissionGranted, ev.EpochChanged,
+)  # fmt: skip
+
+
+def moment(at_ms: int) -> datetime:
+    """UTC milliseconds as the journal's time."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+def needs_barrier(view: View, events: Sequence[ev.AgentEvent]) -> bool:
+    """Whether these events must be on disk before anything else is done: intents of actions that
+    are not pure, results of non-repeatable ones, what was acknowledged, ownership, the end."""
+    for event in events:
+        if isinstance(event, _NEEDS_BARRIER):
+            return True
+        if isinstance(event, ev.RunMoved) and event.by:
+            return True
+        if isinstance(event, ev.AttemptStarted):
+            action = view.action(event.action)
+            if action is None or action.effect != "pure":
+                return True
+        elif isinstance(event, ev.AttemptEnded):
+            action = view.action(event.action)
+            if action is None or action.effect == "non_repeatable":
+                return True
+    return False
+
+
+def rows(before: View, view: View, events: Sequence[ev.AgentEvent], at_ms: int) -> list[Row]:
+    """The rows that these events, from `before` to `view`, change."""
+    found: list[Row] = []
+    if _run_values(before) != _run_values(view):
+        found.append(Row("run", {}, _run_values(view)))
+    actions: dict[str, None] = {}
+    waits: dict[str, None] = {}
+    for place, event in enumerate(events):
+        name = getattr(event, "action", None)
+        if name:
+            actions[name] = None
+        if isinstance(event, ev.WaitOpened | ev.WaitClosed):
+            waits[event.wait] = None
+            wait = view.wait(event.wait)
+            if wait is not None and wait.action is not None:
+                actions[wait.action] = None
+        found += _attempt_rows(event, before.version + place + 1, at_ms)
+        found += _budget_rows(view, event)
+        found += _place_rows(view, event)
+    found += [_action_row(action) for name in actions if (action := view.action(name))]
+    found += [_wait_row(wait) for name in waits if (wait := view.wait(name))]
+    return found
+
+
+def _run_values(view: View) -> dict[str, Value]:
+    return {
+        "state": view.state,
+        "config_digest": view.config_digest,
+        "permission_epoch": view.epoch,
+        "cancel_seq": None if view.cancel is None else view.cancel.seq,
+    }
+
+
+def _action_row(action: ActionView) -> Row:
+    seq = max(action.accepted_seq, action.started_seq, action.ended_seq)
+    values: dict[str, Value] = {
+        "op_key": action.op_key,
+        "tool": action.tool,
+        "tool_version": action.tool_version,
+        "effect": action.effect,
+        "arguments_digest": of_json(action.arguments),
+        "state": action.state,
+        "attempts": action.attempts,
+        "resources": [[access.mode.value, access.path] for access in action.resources],
+        "call_id": action.call_id,
+        "last_seq": seq,
+    }
+    return Row("action", {"action_id": action.id}, values)
+
+
+def _wait_row(wait: WaitView) -> Row:
+    values: dict[str, Value] = {
+        "action_id": wait.action,
+        "kind": wait.kind,
+        "state": wait.state,
+        "due_at": None if wait.due_ms is None else moment(wait.due_ms),
+        "subject_digest": wait.subject,
+    }
+    return Row("wait", {"wait_id": wait.id}, values)
+
+
+def _attempt_rows(event: ev.AgentEvent, seq: int, at_ms: int) -> list[Row]:
+    if isinstance(event, ev.AttemptStarted):
+        values: dict[str, Value] = {
+            "fence": event.fence,
+            "state": "running",
+            "started_seq": seq,
+            "started_at": moment(at_ms),
+        }
+    elif isinstance(event, ev.AttemptEnded):
+        values = {"state": event.outcome, "ended_seq": seq, "ended_at": moment(at_ms)}
+    else:
+        return []
+    return [Row("attempt", {"action_id": event.action, "number": event.attempt}, values)]
+
+
+def _budget_rows(view: View, event: ev.AgentEvent) -> list[Row]:
+    """Only limited dimensions have entries: the log knows the others."""
+    if isinstance(event, ev.TurnRequested | ev.AttemptStarted):
+        state, cost = "reserved", event.reserve
+    elif isinstance(event, ev.TurnReplied | ev.AttemptEnded):
+        if isinstance(event, ev.AttemptEnded) and event.outcome == "lost":
+            return []
+        state, cost = "settled", event.cost
+    else:
+        return []
+    if isinstance(event, ev.TurnRequested | ev.TurnReplied):
+        source = f"t{event.turn}"
+    else:
+        source = f"{event.action}.{event.attempt}"
+    amount = Cost.from_json(cost)
+    found = []
+    for name in DIMENSIONS:
+        if getattr(view.budgets.limits, name) is None or not getattr(amount, name):
+            continue
+        spent = Decimal(getattr(amount, name))
+        settled = state == "settled"
+        values: dict[str, Value] = {"state": state, "reserved": Decimal(0) if settled else spent}
+        if settled:
+            values["settled"] = spent
+        found.append(Row("budget_entry", {"source_id": source, "kind": name}, values))
+    return found
+
+
+def _place_rows(view: View, event: ev.AgentEvent) -> list[Row]:
+    if isinstance(event, ev.WorkspaceRevised | ev.WorkspaceDiverged):
+        state = "revised" if isinstance(event, ev.WorkspaceRevised) else "diverged"
+        revision = event.revision if isinstance(event, ev.WorkspaceRevised) else event.found
+        place: dict[str, Value] = {"kind": "files", "revision": revision, "state": state}
+        return [Row("workspace", {"workspace_id": "main"}, place)]
+    if isinstance(event, ev.ProcessStarted):
+        name = f"{event.action}.{event.attempt}.{event.pgid}"
+        process: dict[str, Value] = {
+            "host": view.owner or "",
+            "pid": event.pgid,
+            "start_time": str(event.start_ticks),
+            "boot_id": event.boot_id,
+            "state": "started",
+        }
+        return [Row("process", {"process_id": name}, process)]
+    return []

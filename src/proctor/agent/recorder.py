@@ -1,0 +1,138 @@
+"""The one writer of a run: commands become events, events become durable, then somebody acts.
+
+`apply` changes the view in memory at once and keeps the events; `flush` commits what has been
+kept. Nothing outside happens between the two, so events that are lost before the flush are as if
+they had never been decided.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+from proctor.agent import events as ev
+from proctor.agent.commands import Command, Refusal
+from proctor.agent.decide import decide, fold
+from proctor.agent.projection import moment, needs_barrier, rows
+from proctor.agent.view import View
+from proctor.kernel.clock import Clock
+from proctor.kernel.errors import RuntimeFault, StorageError
+from proctor.kernel.faults import fault_point
+from proctor.store.journal.contract import (
+    Appended,
+    CommitUnknown,
+    Conflict,
+    Durability,
+    Event,
+    Journal,
+    Lease,
+    Message,
+    Row,
+)
+
+_COMMIT_TRIES = 5
+_COMMIT_PAUSE_S = 0.2
+
+
+class LostRun(Exception):
+    """Somebody else owns the run: nothing may be started or recorded any more."""
+
+
+def now_ms(clock: Clock) -> int:
+    """UTC milliseconds."""
+    return int(clock.now().timestamp() * 1000)
+
+
+def as_stored(event: ev.AgentEvent, event_id: str, at: datetime) -> Event:
+    """An event as the journal takes it."""
+    return Event(event_id, event.kind, ev.VERSION, ev.encode(event), at)
+
+
+class Recorder:
+    """Holds the view of one run and appends to its log. For one event loop."""
+
+    def __init__(self, journal: Journal, view: View, lease: Lease, clock: Clock) -> None:
+        self.journal = journal
+        self.view = view
+        self.lease = lease
+        self._clock = clock
+        self._stored = view  # the view at the last append that was handed over
+        self._events: list[tuple[ev.AgentEvent, int]] = []
+        self._messages: list[Message] = []
+        self._inbox: list[Row] = []
+        self._lock = asyncio.Lock()
+        self._lost = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether something is decided and not yet durable."""
+        return bool(self._events)
+
+    def apply(self, command: Command) -> Refusal | Sequence[ev.AgentEvent]:
+        """Decide and take the events into the view; they are kept for the next flush."""
+        at_ms = now_ms(self._clock)
+        found = decide(self.view, command, at_ms)
+        if isinstance(found, Refusal):
+            return found
+        self.view = fold(self.view, found, at_ms)
+        self._events += [(event, at_ms) for event in found]
+        return found
+
+    def must(self, command: Command) -> Sequence[ev.AgentEvent]:
+        """`apply` where a refusal would be a fault of the runtime itself."""
+        found = self.apply(command)
+        if isinstance(found, Refusal):
+            raise RuntimeFault(f"{type(command).__name__} was refused: {found.reason}")
+        return found
+
+    def note(self, event: ev.AgentEvent) -> None:
+        """Record a fact that changes no state (a refused message, a late result)."""
+        at_ms = now_ms(self._clock)
+        self.view = fold(self.view, (event,), at_ms)
+        self._events.append((event, at_ms))
+
+    def applied(self, message_id: str) -> None:
+        """The message of the inbox that the last event takes note of."""
+        values = {"applied_seq": self.view.version}
+        self._inbox.append(Row("inbox", {"message_id": message_id}, values))
+
+    def deliver(self, message: Message) -> None:
+        """Put a message into another run's inbox together with the events of the next flush."""
+        self._messages.append(message)
+
+    async def flush(self) -> None:
+        """Make everything that was decided durable. Raises LostRun, StorageError."""
+        async with self._lock:
+            while self._events:
+                if self._lost:
+                    raise LostRun(f"run {self.view.run_id} has another owner")
+                await self._commit()
+
+    async def _commit(self) -> None:
+        taken, self._events = self._events, []
+        inbox, self._inbox = self._inbox, []
+        messages, self._messages = self._messages, []
+        before, self._stored = self._stored, self.view
+        events = [event for event, _ in taken]
+        changed = rows(before, self._stored, events, taken[-1][1]) + inbox
+        barrier = needs_barrier(self._stored, events) or bool(messages)
+        fence = self.lease.fence
+        stored = [
+            as_stored(event, f"{fence}.{before.version + place + 1}", moment(at_ms))
+            for place, (event, at_ms) in enumerate(taken)
+        ]
+        durability = Durability.BARRIER if barrier else Durability.LAZY
+        fault_point("agent.append.begin")
+        for number in range(_COMMIT_TRIES):
+            answer = await self.journal.append(
+                self.view.run_id, before.version, fence, stored, changed, durability, messages
+            )
+            if isinstance(answer, Appended):
+                fault_point("agent.append.done")
+                return
+            if isinstance(answer, Conflict):
+                self._lost = True
+                raise LostRun(f"run {self.view.run_id} is at fence {answer.fence}, not {fence}")
+            await self._clock.sleep(_COMMIT_PAUSE_S * 2**number)
+        assert isinstance(answer, CommitUnknown)
+        self._lost = True  # what is in memory may not be in the log: somebody has to load it again
+        raise StorageError(f"an append to run {self.view.run_id} has no answer: {answer.reason}")

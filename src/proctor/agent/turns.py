@@ -1,0 +1,124 @@
+"""Asking the policy, and taking up what it proposes."""
+
+from collections.abc import Sequence
+
+from proctor.agent import commands as cmd
+from proctor.agent.budgets import Cost
+from proctor.agent.commands import Refusal
+from proctor.agent.context import Message, assembled
+from proctor.agent.desk import Desk
+from proctor.agent.locks import Access
+from proctor.agent.policy import Proposal, TurnContext
+from proctor.agent.tools import Toolbox
+from proctor.agent.view import View
+from proctor.kernel import jsontext
+from proctor.kernel.faults import fault_point
+from proctor.models.contract import ToolCall
+
+
+def final_text(view: View) -> str | None:
+    """The candidate that the last turn gave and nobody has taken up yet, or None."""
+    if not view.turns or not view.items:
+        return None
+    last = view.turns[len(view.turns) - 1]
+    said_last = view.items[len(view.items) - 1] == ("turn", last.number)
+    return last.text if said_last and last.state == "replied" and not last.calls else None
+
+
+def failed_turns(view: View) -> int:
+    """How many of the last turns, without a break, had no reply."""
+    count = 0
+    while count < len(view.turns) and view.turns[len(view.turns) - 1 - count].state == "closed":
+        count += 1
+    return count
+
+
+async def next_turn(desk: Desk) -> bool:
+    """Take up the candidate, or ask for another turn; whether anything was done."""
+    view = desk.view
+    text = view.candidate if view.candidate is not None else final_text(view)
+    if text is not None:
+        return not isinstance(desk.recorder.apply(cmd.GiveCandidate(text)), Refusal)
+    if failed_turns(view) >= desk.setup.max_failed_turns:
+        reason = view.turns[len(view.turns) - 1].reason
+        desk.recorder.must(cmd.Close("failed", f"no reply: {reason}"))
+        return True
+    given = desk.conversation.of(view)
+    try:
+        reserve = desk.policy.worst_case(given)
+    except Exception as error:  # noqa: BLE001 - somebody else's code: the run ends, saying so
+        desk.recorder.must(cmd.Close("failed", f"the policy failed: {str(error)[:2000]}"))
+        return True
+    if not reserve.steps:
+        reserve += Cost(steps=1)
+    answer = desk.recorder.apply(cmd.RequestTurn(reserve, assembled(view, given)))
+    if isinstance(answer, Refusal):
+        if answer.code == "budget":
+            desk.recorder.must(cmd.Close("failed", answer.reason))
+            return True
+        return False
+    await desk.recorder.flush()
+    fault_point("agent.turn.requested")
+    desk.turn = desk.spawn(_ask(desk, given, len(desk.view.turns)))
+    return True
+
+
+async def _ask(desk: Desk, given: Sequence[Message], number: int) -> None:
+    left = desk.view.budgets.left.steps
+    context = TurnContext(desk.view.run_id, number, left)
+    found: Proposal | BaseException
+    try:
+        made: object = await desk.policy.propose(given, context)
+        wrong = f"the policy proposed {type(made).__name__}, not Proposal"
+        found = made if isinstance(made, Proposal) else TypeError(wrong)
+    except Exception as error:  # noqa: BLE001 - recorded as the turn's end
+        found = error
+    desk.replies.append((number, found))
+    desk.wake()
+
+
+def take_up(desk: Desk, number: int, found: Proposal | BaseException) -> None:
+    """Record a reply and what it asks for."""
+    desk.turn = None
+    if isinstance(found, BaseException):
+        reason = str(found) or type(found).__name__
+        desk.recorder.apply(cmd.CloseTurn(number, reason[:2000]))
+        return
+    fault_point("agent.turn.replied")
+    calls = tuple(proposed(desk.setup.tools, call) for call in found.calls)
+    cost = found.cost
+    if cost is None:
+        cost = desk.view.budgets.open.get(f"t{number}", Cost(steps=1))
+    elif not cost.steps:
+        cost += Cost(steps=1)
+    answer = desk.recorder.apply(cmd.Reply(number, found.text, calls, cost))
+    if isinstance(answer, Refusal) and answer.code == "key":
+        desk.recorder.apply(cmd.CloseTurn(number, answer.reason))
+
+
+def proposed(tools: Toolbox, call: ToolCall) -> cmd.ProposedCall:
+    """A call as the rules see it, with the reason why it cannot become an action, if any."""
+    tool = tools.get(call.name)
+    arguments = jsontext.sanitized(dict(call.arguments))
+    if tool is None:
+        problem = f"there is no tool {call.name[:200]!r}"
+        return cmd.ProposedCall(call.id, call.name, arguments, problem)
+    if arguments != dict(call.arguments):
+        return cmd.ProposedCall(call.id, call.name, arguments, "the arguments are not JSON")
+    resources: tuple[Access, ...] = ()
+    try:
+        problem_found = tool.problem(arguments)
+        if problem_found is None:
+            resources = tuple(tool.resources(arguments))
+    except Exception as error:  # noqa: BLE001 - a tool's own check on an agent's arguments
+        problem_found = f"the arguments cannot be checked: {str(error)[:500]}"
+    return cmd.ProposedCall(
+        call.id,
+        tool.name,
+        arguments,
+        problem_found,
+        tool.version,
+        tool.effect.value,
+        resources,
+        tool.max_attempts,
+    )

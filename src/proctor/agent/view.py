@@ -1,0 +1,187 @@
+"""The current view of a run: what the log amounts to now. A value; `evolve` makes the next one."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from proctor.agent.budgets import Budgets
+from proctor.agent.locks import Access
+from proctor.agent.sequence import Sequence32
+from proctor.kernel.agent_states import ENDED_RUN_STATES, SETTLED_ACTION_STATES
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionView:
+    """One action. `reservation` names the budget entry of its last attempt; `effects` and `stop`
+    are the answers of a cancellation; `seq_*` are places in the log."""
+
+    id: str
+    turn: int
+    call_id: str
+    tool: str
+    tool_version: str
+    effect: str
+    arguments: Json
+    op_key: str
+    resources: tuple[Access, ...]
+    max_attempts: int
+    accepted_seq: int
+    compensates: str | None = None
+    state: str = "ready"
+    attempts: int = 0
+    fence: int = 0
+    wait: str | None = None
+    met: tuple[str, ...] = ()
+    answer: Any = None
+    approved: str = ""
+    text: str = ""
+    evidence: Json = field(default_factory=dict)
+    timed_out: bool = False
+    reason: str = ""
+    handover: Json = field(default_factory=dict)
+    started_seq: int = 0
+    ended_seq: int = 0
+    stop: str = ""
+    effects: str = ""
+    processes: tuple[Json, ...] = ()
+
+    @property
+    def open(self) -> bool:
+        """Whether its state is not final."""
+        return self.state not in SETTLED_ACTION_STATES
+
+    @property
+    def source(self) -> str:
+        """The budget entry of the attempt that is or was running."""
+        return f"{self.id}.{self.attempts}"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitView:
+    """An open or closed wait; `state` is open or how it was closed."""
+
+    id: str
+    kind: str
+    action: str | None
+    subject: str
+    prompt: str
+    due_ms: int | None
+    spec: Json
+    opened_seq: int
+    state: str = "open"
+    by: str = ""
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView:
+    """One request to the policy. `state`: open, replied, closed. `outcomes` has an entry for each
+    call: `("action", id)` or `("refused", reason)`."""
+
+    number: int
+    state: str = "open"
+    text: str = ""
+    calls: tuple[Json, ...] = ()
+    outcomes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelView:
+    """A cancellation that was requested."""
+
+    by: str
+    reason: str
+    seq: int
+    at_ms: int
+    compensate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A run as its log says it is. `version` is the seq of the last event it contains.
+
+    `items` is the conversation in order: `("turn", number)`, `("message", text)` and `("judged",
+    reasons)`. `open_actions` and `open_waits` are short; everything else grows without copying.
+    """
+
+    run_id: str = ""
+    version: int = 0
+    state: str = ""
+    task: Json = field(default_factory=dict)
+    config_digest: str = ""
+    epoch: int = 0
+    on_unknown: str = "wait"
+    parent: Json | None = None
+    owner: str | None = None
+    fence: int = 0
+    last_ms: int = 0
+    candidate: str | None = None
+    corrections: int = 0
+    max_corrections: int = 2
+    checks: tuple[Json, ...] = ()
+    aim: str = ""
+    aim_reason: str = ""
+    unsettled: tuple[Json, ...] = ()
+    turns: Sequence32[TurnView] = field(default_factory=Sequence32)
+    items: Sequence32[tuple[str, Any]] = field(default_factory=Sequence32)
+    actions: Sequence32[ActionView] = field(default_factory=Sequence32)
+    open_actions: tuple[str, ...] = ()
+    waits: Sequence32[WaitView] = field(default_factory=Sequence32)
+    open_waits: tuple[str, ...] = ()
+    budgets: Budgets = Budgets()
+    cancel: CancelView | None = None
+    grants: Mapping[str, int | None] = field(default_factory=dict)
+    revision: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing drives the run any more."""
+        return self.state in ENDED_RUN_STATES
+
+    def action(self, action_id: str) -> ActionView | None:
+        """The action of this id, or None."""
+        index = _number(action_id, "a", len(self.actions))
+        return None if index is None else self.actions[index]
+
+    def wait(self, wait_id: str) -> WaitView | None:
+        """The wait of this id, or None."""
+        index = _number(wait_id, "w", len(self.waits))
+        return None if index is None else self.waits[index]
+
+    def turn(self, number: int) -> TurnView | None:
+        """The turn of this number (from 1), or None."""
+        return self.turns[number - 1] if 0 < number <= len(self.turns) else None
+
+    def unfinished(self, *states: str) -> Iterator[ActionView]:
+        """Open actions in these states (all of them by default), in order of acceptance."""
+        for action_id in self.open_actions:
+            action = self.action(action_id)
+            if action is not None and (not states or action.state in states):
+                yield action
+
+    def waiting(self, *kinds: str) -> Iterator[WaitView]:
+        """Open waits of these kinds (all of them by default), in order of opening."""
+        for wait_id in self.open_waits:
+            wait = self.wait(wait_id)
+            if wait is not None and (not kinds or wait.kind in kinds):
+                yield wait
+
+    @property
+    def open_turn(self) -> TurnView | None:
+        """The request that waits for its reply, or None."""
+        last = self.turns[len(self.turns) - 1] if self.turns else None
+        return last if last is not None and last.state == "open" else None
+
+
+def _number(given: str, letter: str, length: int) -> int | None:
+    """The index that an id such as `a12` names, None for any other text."""
+    digits = given[1:]
+    if not given.startswith(letter) or not digits.isascii() or not digits.isdecimal():
+        return None
+    if len(digits) > 15 or digits.startswith("0"):
+        return None
+    index = int(digits) - 1
+    return index if index < length else None

@@ -1,0 +1,203 @@
+"""One container: made with its labels, started, looked at, restarted, removed."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from proctor.environments.contract import EnvironmentSpec, SessionPaths
+from proctor.environments.docker import owned
+from proctor.environments.docker.engine import Engine, EngineError
+from proctor.environments.docker.images import Image
+from proctor.environments.docker.running import collect_raw
+from proctor.environments.network import NetworkMode
+from proctor.kernel.errors import EnvironmentFault
+
+# Process 1 waits for children so that what commands leave behind is reaped. It cannot be killed
+# from inside, and ends only with the container.
+_MAIN = ("/bin/sh", "-c", "while :; do sleep 86400 & wait $!; done")
+_REMOVE_S = 60.0
+_CREATE_WAIT_S = 30.0
+_MB = 1_048_576
+_DROPPED = ("NET_RAW", "MKNOD")
+"""Capabilities of every default container that nothing needs: forged packets, device files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to make. `processes` is the limit where the specification has no wish."""
+
+    name: str
+    labels: Mapping[str, str]
+    spec: EnvironmentSpec
+    image: Image
+    paths: SessionPaths
+    workdir: str
+    env: Mapping[str, str]
+    processes: int
+
+    @property
+    def networked(self) -> bool:
+        """Whether some phase has a network."""
+        phases = self.spec.network
+        modes = {p.mode for p in (phases.baseline, phases.run, phases.evaluation)}
+        return modes != {NetworkMode.NO_NETWORK}
+
+    def to_json(self) -> dict[str, Any]:
+        wishes = self.spec.resources
+        host: dict[str, Any] = {
+            "NetworkMode": "bridge" if self.networked else "none",
+            "CapDrop": list(_DROPPED),
+            "PidsLimit": wishes.pids or self.processes,
+            "LogConfig": {"Type": "json-file", "Config": {"max-size": "1m"}},
+            "RestartPolicy": {"Name": "no"},
+        }
+        if wishes.memory_mb is not None:
+            memory = max(6, int(wishes.memory_mb)) * _MB  # engines refuse less than 6 MB
+            host |= {"Memory": memory, "MemorySwap": memory}
+        if wishes.cpus is not None:
+            host["NanoCpus"] = max(1, int(wishes.cpus * 1e9))
+        return {
+            "Image": self.image.id,
+            "Cmd": list(_MAIN),
+            "User": "0:0",
+            "WorkingDir": self.workdir,
+            "Env": [f"{name}={value}" for name, value in self.env.items()],
+            "Labels": dict(self.labels),
+            "Hostname": "proctor",
+            "StopSignal": "SIGKILL",
+            "Healthcheck": {"Test": ["NONE"]},
+            "HostConfig": host,
+        }
+
+
+class Container:
+    """A container by the name that it is given before it exists."""
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self.engine = engine
+        self.name = name
+        self.kills = 0
+        self._restarting = asyncio.Lock()
+        self._creating: asyncio.Future[Any] | None = None
+
+    async def create(self, wanted: Wanted) -> None:
+        """Make it. A cancelled call still knows of a container that the engine makes later."""
+        query = {"name": self.name}
+        call = self.engine.call("POST", "/containers/create", query, wanted.to_json())
+        self._creating = asyncio.ensure_future(call)
+        try:
+            answer = await asyncio.shield(self._creating)
+        except EngineError as error:
+            raise EnvironmentFault(f"no container: {error.message}") from error
+        discarded = [text for text in answer.get("Warnings") or () if "discarded" in text.lower()]
+        if discarded:
+            raise EnvironmentFault(
+                "the engine cannot enforce what the task asks for: " + "; ".join(discarded),
+                code="unsupported",
+                permanent=True,
+            )
+
+    async def start(self) -> None:
+        """Start it. Raises EnvironmentFault `cannot_start` with what the engine says."""
+        try:
+            await self.engine.done("POST", f"/containers/{self.name}/start")
+        except EngineError as error:
+            raise EnvironmentFault(
+                f"the container does not start: {error.message}", code="cannot_start"
+            ) from error
+        state = (await self.facts())["State"]
+        if not state.get("Running"):
+            raise EnvironmentFault(
+                f"the container ended at once with exit code {state.get('ExitCode')}: the image "
+                "needs /bin/sh and sleep, and an ENTRYPOINT that runs its arguments",
+                code="cannot_start",
+            )
+
+    async def facts(self) -> Any:
+        """The engine's description. Raises EnvironmentFault `environment_gone`."""
+        try:
+            return await self.engine.call("GET", f"/containers/{self.name}/json")
+        except EngineError as error:
+            raise self.fault(error, "look at it") from error
+
+    async def running(self) -> bool:
+        """Whether it is there and runs."""
+        try:
+            found = await self.engine.call("GET", f"/containers/{self.name}/json")
+        except EngineError as error:
+            if error.status == 404:
+                return False
+            raise self.fault(error, "look at it") from error
+        return bool(found["State"].get("Running"))
+
+    async def ensure_running(self) -> None:
+        """Raise EnvironmentFault `environment_gone` unless it runs."""
+        state = (await self.facts())["State"]
+        if state.get("Running"):
+            return
+        why = " (out of memory)" if state.get("OOMKilled") else ""
+        raise gone(f"container {self.name} has ended{why}: exit code {state.get('ExitCode')}")
+
+    async def restart(self) -> None:
+        """Kill every process in it, whatever that did to its tools, and start it again."""
+        seen = self.kills
+        async with self._restarting:
+            if self.kills > seen:  # somebody else's restart has begun after this call
+                return
+            self.kills += 1
+            try:
+                await self.engine.done("POST", f"/containers/{self.name}/restart", {"t": "0"})
+            except EngineError as error:
+                raise self.fault(error, "restart it") from error
+
+    async def plain(self, argv: list[str], *, limit_s: float) -> tuple[int | None, str]:
+        """Run a small command of ours as root; its exit code and the start of its output."""
+        body = {
+            "AttachStdout": True, "AttachStderr": True, "Cmd": argv, "User": "0:0",
+            "WorkingDir": "/",
+        }  # fmt: skip
+        try:
+            made = await self.engine.call("POST", f"/containers/{self.name}/exec", None, body)
+            connection = await self.engine.upgrade(
+                f"/exec/{made['Id']}/start", {"Detach": False, "Tty": False}
+            )
+            text = await collect_raw(connection, limit_s)
+            facts = await self.engine.call("GET", f"/exec/{made['Id']}/json")
+        except EngineError as error:
+            raise self.fault(error, f"run {argv[0]}") from error
+        return facts.get("ExitCode"), text
+
+    async def remove(self) -> None:
+        """Remove it with its volumes, also while it is being made. Idempotent."""
+        if self._creating is not None and not self._creating.done():
+            await asyncio.wait((self._creating,), timeout=_CREATE_WAIT_S)
+        if self._creating is not None and self._creating.done() and not self._creating.cancelled():
+            self._creating.exception()  # looked at: whoever made it has been told
+        try:
+            async with asyncio.timeout(_REMOVE_S):
+                await owned.remove(self.engine, self.name)
+        except EngineError as error:
+            raise EnvironmentFault(
+                f"cannot remove container {self.name}: {error.message}",
+                hint=f"remove it by hand: docker rm -f -v {self.name}",
+            ) from error
+        except TimeoutError:
+            raise EnvironmentFault(
+                f"container {self.name} was not removed within {_REMOVE_S:g} s",
+                hint=f"remove it by hand: docker rm -f -v {self.name}",
+            ) from None
+
+    def fault(self, error: EngineError, action: str) -> EnvironmentFault:
+        """What an error answer about this container means."""
+        text = error.message.lower()
+        vanished = error.status == 404 and ("no such container" in text or "no container" in text)
+        stopped = "is not running" in text or "container state improper" in text
+        if vanished or stopped:
+            return gone(f"container {self.name} is gone: {error.message}")
+        return EnvironmentFault(f"container {self.name}: cannot {action}: {error.message}")
+
+
+def gone(what: str) -> EnvironmentFault:
+    """The fault for a container that is not there any more."""
+    return EnvironmentFault(what, code="environment_gone")

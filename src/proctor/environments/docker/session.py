@@ -1,0 +1,295 @@
+"""A session in a container."""
+
+import asyncio
+import posixpath
+import secrets
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from proctor.environments.contract import (
+    DOWNLOAD_LIMIT_BYTES,
+    OUTPUT_LIMIT_BYTES,
+    Command,
+    EnvironmentSession,
+    ExecResult,
+    Resources,
+    SessionPaths,
+)
+from proctor.environments.docker.container import Container, gone
+from proctor.environments.docker.engine import EngineError
+from proctor.environments.docker.files import ContainerFiles
+from proctor.environments.docker.networks import Networks
+from proctor.environments.docker.running import Running
+from proctor.environments.docker.wrapper import Wrapper
+from proctor.environments.limits import clamp_timeout
+from proctor.environments.network import NetworkPolicy
+from proctor.kernel.errors import EnvironmentFault
+
+_LONG_SCRIPT = 100_000  # one argument holds at most 128 KiB
+_START_WAIT_S = 5.0
+_KILL_CALL_S = 10.0
+_KILL_WAIT_S = 2.0
+_REMOVE_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a session needs to know: where commands start, as whom, and for how long at most."""
+
+    paths: SessionPaths
+    workdir: str
+    user: str
+    timeout_ceiling_s: float
+
+
+class DockerSession(EnvironmentSession):
+    """A running container. Made by the provider, which also starts it."""
+
+    isolated = True
+
+    def __init__(self, container: Container, place: Place) -> None:
+        self.paths = place.paths
+        self.files = ContainerFiles(container)
+        self.networks = Networks(container)
+        self.container = container
+        self._place = place
+        self._closed = False
+        self._closing = asyncio.Lock()
+        self._removed = False
+        self._ending: set[asyncio.Future[Any]] = set()
+
+    # --- commands
+
+    async def exec(
+        self,
+        command: Command,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        user: str | int | None = None,
+        stdin: bytes | None = None,
+        timeout_s: float | None = None,
+        output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
+        resources: Resources | None = None,
+    ) -> ExecResult:
+        self._check_open()
+        wrapper = Wrapper()
+        argv, is_script = await self._argv(command)
+        folder = self._place.workdir if cwd is None else self.resolve(cwd)
+        words = wrapper.argv(argv, folder, resources, script=is_script, has_input=bool(stdin))
+        if not argv or not _sendable(words):
+            return ExecResult(126, "", "cannot run this: it is empty, or no text\n")
+        body = {
+            "AttachStdin": bool(stdin),
+            "AttachStdout": True,
+            "AttachStderr": True,
+            "Cmd": words,
+            "Env": _variables(env),
+            "User": self._place.user if user is None else str(user),
+            "WorkingDir": "/",
+        }
+        began, kills = time.monotonic(), self.container.kills
+        running = await self._start(body, wrapper, output_limit_bytes)
+        following = asyncio.ensure_future(running.follow(stdin or None))
+        limit_s = clamp_timeout(timeout_s, self._place.timeout_ceiling_s)
+        try:
+            await asyncio.wait((following,), timeout=limit_s)
+        except asyncio.CancelledError:
+            await self._shielded(self._end(running, following))
+            raise
+        timed_out = not following.done()
+        if timed_out:
+            await self._shielded(self._end(running, following))
+        if not following.cancelled():
+            following.result()
+        code = None if timed_out else await self._exit_code(running, kills)
+        return running.result(code, timed_out=timed_out, duration_s=time.monotonic() - began)
+
+    async def _argv(self, command: Command) -> tuple[list[str], bool]:
+        if not isinstance(command, str):
+            return [str(word) for word in command], False
+        data = command.encode("utf-8", "replace")
+        if len(data) < _LONG_SCRIPT:
+            return ["-c", data.decode()], True
+        path = f"/tmp/proctor-script-{secrets.token_hex(6)}.sh"  # noqa: S108 - inside
+        await self.files.write(path, data, 0o755)
+        return [path], True
+
+    async def _start(self, body: Any, wrapper: Wrapper, output_limit_bytes: int) -> Running:
+        engine, name = self.container.engine, self.container.name
+        try:
+            made = await engine.call("POST", f"/containers/{name}/exec", None, body)
+            connection = await engine.upgrade(
+                f"/exec/{made['Id']}/start", {"Detach": False, "Tty": False}
+            )
+        except EngineError as error:
+            raise self._not_started(error) from error
+        return Running(made["Id"], connection, wrapper, output_limit_bytes)
+
+    def _not_started(self, error: EngineError) -> EnvironmentFault:
+        found = self.container.fault(error, "start a command")
+        if found.fault_code == "environment_gone":
+            return found
+        return EnvironmentFault(f"no command starts: {error.message}", code="cannot_start")
+
+    async def _exit_code(self, running: Running, kills: int) -> int:
+        """The exit code; a fault when the stream ended because the container did."""
+        ended = running.ended
+        if ended is not None:
+            return ended.exit_code
+        if self.container.kills > kills:
+            return 137  # by `kill_processes`
+        # It killed its own group, or the container is going: engines say "running" until that is
+        # over, so only another command tells.
+        self._check_open()
+        await self.container.plain(["/bin/sh", "-c", ":"], limit_s=_KILL_CALL_S)
+        await self.container.ensure_running()
+        try:
+            facts = await self.container.engine.call("GET", f"/exec/{running.exec_id}/json")
+        except EngineError as error:
+            raise self.container.fault(error, "ask how a command ended") from error
+        if running.pid is None:
+            raise EnvironmentFault(f"no command starts: {running.text()}", code="cannot_start")
+        code = facts.get("ExitCode")
+        return code if isinstance(code, int) and not facts.get("Running") else 137
+
+    # --- ending commands
+
+    async def _end(self, running: Running, following: "asyncio.Future[None]") -> None:
+        """Kill a command's whole group inside; where even that fails, everything."""
+        try:
+            async with asyncio.timeout(_START_WAIT_S):
+                await running.started.wait()
+        except TimeoutError:
+            pass
+        try:
+            if running.pid is None or not await self._killed(running, following):
+                await self.container.restart()
+                await asyncio.wait((following,), timeout=_KILL_WAIT_S)
+        except EnvironmentFault as fault:
+            if fault.fault_code != "environment_gone":
+                raise
+        finally:
+            if not following.done():
+                following.cancel()
+                await asyncio.wait((following,))
+
+    async def _killed(self, running: Running, following: "asyncio.Future[None]") -> bool:
+        kill = ["/bin/sh", "-c", f"kill -9 -{running.pid}"]
+        await self.container.plain(kill, limit_s=_KILL_CALL_S)
+        await asyncio.wait((following,), timeout=_KILL_WAIT_S)
+        if following.done():
+            return True
+        # Something that left the group may hold the pipes open: what counts is the command.
+        try:
+            facts = await self.container.engine.call("GET", f"/exec/{running.exec_id}/json")
+        except EngineError as error:
+            raise self.container.fault(error, "ask whether a command ended") from error
+        return not facts.get("Running")
+
+    async def _shielded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do `work` to its end, however often we are cancelled; `close` waits for it too."""
+        task = asyncio.ensure_future(work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        await asyncio.shield(task)
+
+    async def kill_processes(self) -> None:
+        """Restart the container: nothing survives that, and no tool inside is needed."""
+        self._check_open()
+        await self.container.restart()
+
+    # --- files
+
+    async def upload(self, source: Path, target: str) -> None:
+        await self.files.upload(Path(source), self._inside(target))
+
+    async def download(
+        self, source: str, target: Path, *, limit_bytes: int = DOWNLOAD_LIMIT_BYTES
+    ) -> None:
+        await self.files.download(self._inside(source), Path(target), limit_bytes)
+
+    async def read(self, path: str, *, limit_bytes: int = 10_000_000) -> bytes:
+        return await self.files.read(self._inside(path), limit_bytes)
+
+    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        await self.files.write(self._inside(path), data, mode)
+
+    async def remove(self, path: str) -> None:
+        inside = self._inside(path)
+        if not await self.files.safe(inside) or await self.files.entry(inside) is None:
+            return
+        argv = ["/bin/rm", "-rf", "--", inside]
+        code, text = await self.container.plain(argv, limit_s=_REMOVE_S)
+        if await self.files.entry(inside) is not None:
+            raise EnvironmentFault(
+                f"cannot remove {path} (exit code {code}): {text.strip()[-300:]}"
+            )
+
+    async def place(self, copies: Sequence[tuple[str, str]]) -> None:
+        """Put the `copies` of a specification in their places."""
+        for source, inside in copies:
+            try:
+                await self.upload(Path(source), inside)
+            except FileNotFoundError:
+                raise EnvironmentFault(
+                    f"{source}, to be copied to {inside}, does not exist",
+                    code="missing_copy",
+                    permanent=True,
+                ) from None
+
+    # --- life cycle
+
+    async def set_network(self, policy: NetworkPolicy) -> None:
+        """Connect or disconnect the running container; open connections end."""
+        self._check_open()
+        await self.networks.switch(policy)
+
+    async def alive(self) -> bool:
+        return not self._closed and await self.container.running()
+
+    async def close(self) -> None:
+        """Remove the container with its volumes.
+
+        Raises EnvironmentFault when it could not be removed; calling it again tries again.
+        """
+        self._closed = True
+        async with self._closing:
+            if self._removed:
+                return
+            await self.container.remove()
+            self._removed = True
+            if self._ending:
+                await asyncio.wait(set(self._ending), timeout=_KILL_CALL_S)
+            self.container.engine.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise gone("this environment is closed")
+
+    def _inside(self, path: str) -> str:
+        self._check_open()
+        return self.resolve(path)
+
+    def resolve(self, path: str) -> str:
+        inside = posixpath.normpath(posixpath.join(self.paths.workspace, path))
+        return "/" + inside.lstrip("/")  # POSIX keeps two slashes at the start
+
+
+def _variables(env: Mapping[str, str] | None) -> list[str]:
+    found = [f"{name}={value}" for name, value in (env or {}).items()]
+    if not _sendable(found):
+        message = "a variable cannot be set: it holds a NUL byte or is no text"
+        raise EnvironmentFault(message, code="unsupported", permanent=True)
+    return found
+
+
+def _sendable(words: Sequence[str]) -> bool:
+    """Whether these words can be arguments: no NUL bytes, nothing that UTF-8 cannot say."""
+    try:
+        return not any(b"\0" in word.encode() for word in words)
+    except UnicodeEncodeError:
+        return False

@@ -1,0 +1,1 @@
+"""A network namespace for a sandbox, whose policy can change while programs run in it."""

@@ -1,0 +1,219 @@
+"""The network of one sandbox: a namespace, its firewall, and the relays that are its way out."""
+
+import asyncio
+import shutil
+import socket
+import subprocess
+from contextlib import AbstractContextManager
+from functools import cache
+from ipaddress import ip_address
+from pathlib import Path
+
+from proctor.environments.child import Start
+from proctor.environments.netns import firewall
+from proctor.environments.netns.namespace import NetworkNamespace
+from proctor.environments.network import NetworkMode, NetworkPolicy
+from proctor.environments.process import run_child
+from proctor.environments.proxy.allowed import Allowed
+from proctor.environments.proxy.http import HttpProxy
+from proctor.environments.proxy.names import NameRelay
+from proctor.environments.proxy.relay import Relay
+from proctor.environments.proxy.tunnels import Tunnels
+from proctor.kernel.errors import EnvironmentFault
+
+_LIMIT_S = 30.0
+_BACKLOG = 64
+_NOTHING = NetworkPolicy(NetworkMode.NO_NETWORK)
+_TOOL_VARIABLES = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+RESOLVER = f"nameserver {firewall.NAMESERVER}\noptions timeout:10\n".encode()
+"""What /etc/resolv.conf holds inside."""
+PROXY_URL = f"http://127.0.0.1:{firewall.PROXY_PORT}"
+
+
+def proxy_variables() -> dict[str, str]:
+    """What programs inside need in order to use the proxy."""
+    own = "localhost,127.0.0.1,::1"
+    names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+    return {**dict.fromkeys(names, PROXY_URL), "no_proxy": own, "NO_PROXY": own}
+
+
+@cache
+def problem() -> str:
+    """Why policies cannot be switched on this machine; empty when they can. Found out once, by
+    making a namespace with a firewall."""
+    for program, package in (("ip", "iproute2"), ("nft", "nftables")):
+        if _program(program) is None:
+            return f"the program {program} is missing: apt-get install {package}"
+    try:
+        namespace = NetworkNamespace()
+    except OSError as error:
+        return f"it takes root (CAP_SYS_ADMIN and CAP_NET_ADMIN): {error.strerror}"
+    try:
+        for argv, text in _commands(NetworkPolicy(), links=True):
+            with namespace.entered():
+                running = subprocess.Popen(
+                    argv, stdin=-1, stdout=-3, stderr=-1, env=_TOOL_VARIABLES, text=True
+                )
+            _, complaint = running.communicate(text, timeout=_LIMIT_S)
+            if running.returncode != 0:
+                return f"{argv[0]} fails: {complaint.strip()[-300:]}"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    finally:
+        namespace.close()
+    return ""
+
+
+class SandboxNetwork:
+    """Open it before the first program starts in it; `switch` while they run; close it once.
+
+    All methods belong to one event loop.
+    """
+
+    def __init__(self, policy: NetworkPolicy) -> None:
+        self._policy = policy
+        self._namespace: NetworkNamespace | None = None
+        self._sockets: list[socket.socket] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._tunnels: Tunnels | None = None
+        self._changing = asyncio.Lock()
+        self._closed = False
+
+    @property
+    def policy(self) -> NetworkPolicy:
+        """What is in force."""
+        return self._policy
+
+    async def open(self) -> None:
+        """Make the namespace, unless it is there. Raises EnvironmentFault `cannot_start`."""
+        if self._tunnels is not None:
+            return
+        async with self._changing:
+            if self._tunnels is None and not self._closed:
+                try:
+                    await self._open()
+                except BaseException as error:
+                    await self._drop()
+                    if isinstance(error, OSError):
+                        raise _failed(str(error)) from error
+                    raise
+
+    async def switch(self, policy: NetworkPolicy) -> None:
+        """Put a policy in force, for running programs too: connections that it does not let
+        through are closed. Raises EnvironmentFault, and lets nothing through from then on."""
+        async with self._changing:
+            if self._tunnels is None:
+                self._policy = policy
+                return
+            allowed = Allowed(policy)
+            if not allowed.everything:  # the relays follow first where less is let through
+                self._tunnels.switch(allowed)
+            try:
+                await self._apply(policy)
+            except BaseException:
+                self._tunnels.switch(Allowed(_NOTHING))
+                raise
+            self._tunnels.switch(allowed)
+            self._policy = policy
+
+    def entered(self) -> AbstractContextManager[None]:
+        """What is started inside is in this network."""
+        if self._namespace is None:
+            raise _failed("it is closed")
+        return self._namespace.entered()
+
+    async def close(self) -> None:
+        """Close every connection and let go of the namespace. Idempotent."""
+        self._closed = True
+        async with self._changing:
+            await self._drop()
+
+    # --- parts
+
+    async def _open(self) -> None:
+        self._namespace = NetworkNamespace()
+        for argv, text in _commands(self._policy, links=True):
+            await self._tool(argv, text)
+        with self._namespace.entered():
+            proxy = self._listener(socket.AF_INET, "127.0.0.1", firewall.PROXY_PORT)
+            relays = [self._listener(socket.AF_INET, "127.0.0.1", firewall.RELAY_PORT)]
+            if _has_ipv6():
+                relays.append(self._listener(socket.AF_INET6, "::1", firewall.RELAY_PORT))
+            names = self._socket(socket.AF_INET, socket.SOCK_DGRAM)
+            names.bind(("127.0.0.1", firewall.NAMES_PORT))
+        tunnels = Tunnels(Allowed(self._policy))
+        relay = Relay(tunnels, ip_address(firewall.NAMESERVER))
+        start = asyncio.get_running_loop().create_task
+        self._tasks = [
+            start(tunnels.serve(proxy, HttpProxy(tunnels).handle)),
+            *(start(tunnels.serve(listener, relay.handle)) for listener in relays),
+            start(NameRelay(tunnels, names).serve()),
+        ]
+        self._tunnels = tunnels
+
+    def _socket(self, family: int, kind: int) -> socket.socket:
+        made = socket.socket(family, kind)
+        self._sockets.append(made)
+        made.setblocking(False)
+        return made
+
+    def _listener(self, family: int, host: str, port: int) -> socket.socket:
+        made = self._socket(family, socket.SOCK_STREAM)
+        made.bind((host, port))
+        made.listen(_BACKLOG)
+        return made
+
+    async def _apply(self, policy: NetworkPolicy) -> None:
+        for argv, text in _commands(policy, links=False):
+            await self._tool(argv, text)
+
+    async def _tool(self, argv: list[str], text: str) -> None:
+        start = Start(
+            argv, env=_TOOL_VARIABLES, stdin=text.encode(), lingers=False, within=self.entered()
+        )
+        done = await run_child(start, timeout_s=_LIMIT_S)
+        if not done.ok:
+            raise _failed(f"{argv[0]}: {done.stderr.strip()[-300:] or done.exit_code}")
+
+    async def _drop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._tunnels is not None:
+            await self._tunnels.close()
+        for made in self._sockets:
+            made.close()
+        if self._namespace is not None:
+            self._namespace.close()
+        self._tasks, self._sockets = [], []
+        self._tunnels = self._namespace = None
+
+
+def _commands(policy: NetworkPolicy, *, links: bool) -> list[tuple[list[str], str]]:
+    """The programs to run in the namespace, each with its input."""
+    rules = ([_program("nft") or "nft", "-f", "-"], firewall.ruleset(Allowed(policy)))
+    if not links:
+        return [rules]
+    return [([_program("ip") or "ip", "-batch", "-"], firewall.links(_has_ipv6())), rules]
+
+
+@cache
+def _program(name: str) -> str | None:
+    return shutil.which(name, path=_TOOL_VARIABLES["PATH"])
+
+
+@cache
+def _has_ipv6() -> bool:
+    """Whether this machine has a way out by IPv6."""
+    try:
+        rows = [
+            line.split() for line in Path("/proc/net/ipv6_route").read_text("utf-8").split("\n")
+        ]
+    except OSError:
+        return False
+    return any(len(row) == 10 and row[:2] == ["0" * 32, "00"] and row[9] != "lo" for row in rows)
+
+
+def _failed(reason: str) -> EnvironmentFault:
+    return EnvironmentFault(f"the sandbox's network failed: {reason}", code="cannot_start")

@@ -1,0 +1,1 @@
+"""What dead drivers left on this machine: found by its owner's mark, and removed."""

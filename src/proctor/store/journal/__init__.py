@@ -1,0 +1,1 @@
+"""The journal of agent runs; `contract.py` says what it promises."""

@@ -1,0 +1,207 @@
+"""From the contract's values to a database's and back, and rows made ready for a statement.
+
+Everything is checked here, in the caller's thread, before a transaction begins: table and column
+names against the schema (they become part of a statement), values against their column's kind.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from proctor.kernel import jsontext
+from proctor.store.journal.contract import Event, Message, Row
+from proctor.store.journal.errors import ConstraintBroken
+from proctor.store.schema.journal_columns import COLUMNS, KEYS
+
+Cell: TypeAlias = str | int | bytes | None
+"""What is bound to a statement."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_LARGEST = 2**63
+
+VIEW = (
+    "task", "run", "action", "attempt", "wait", "inbox", "budget_entry", "workspace", "process",
+)  # fmt: skip
+"""The tables whose rows an append may write."""
+RUN_COLUMNS = ("state", "config_digest", "permission_epoch", "cancel_seq", "body")
+"""What an append may change of its run; the rest follows from compare and swap."""
+
+
+def microseconds(moment: datetime) -> int:
+    """Microseconds since 1970. Raises ConstraintBroken for a moment without a time zone."""
+    try:
+        return (moment - _EPOCH) // _MICROSECOND
+    except TypeError:
+        raise ConstraintBroken(f"{moment!r} is not a moment with a time zone") from None
+
+
+def moment(value: int) -> datetime:
+    """The moment of `microseconds`."""
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def text(value: Any) -> str:
+    """Text that every database holds. Raises ConstraintBroken."""
+    if not isinstance(value, str):
+        raise ConstraintBroken(f"{value!r:.80} is not text")
+    if "\0" in value:
+        raise ConstraintBroken(f"{value!r:.80} holds NUL")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ConstraintBroken(f"{value!r:.80} is not valid Unicode") from None
+    return value
+
+
+def integer(value: Any) -> int:
+    """An integer of 64 bits. Raises ConstraintBroken."""
+    if not isinstance(value, int) or not -_LARGEST <= value < _LARGEST:
+        raise ConstraintBroken(f"{value!r:.80} is not an integer of 64 bits")
+    return int(value)
+
+
+def json(value: Any) -> str:
+    """A JSON value as text. Raises ConstraintBroken."""
+    try:
+        return jsontext.dumps(value)
+    except jsontext.JsonError as error:
+        raise ConstraintBroken(f"not a JSON value: {error}") from None
+
+
+def json_object(value: Any) -> str:
+    """A JSON object as text. Raises ConstraintBroken."""
+    if not isinstance(value, dict):
+        if not isinstance(value, Mapping):
+            raise ConstraintBroken(f"{value!r:.80} is not a JSON object")
+        value = dict(value)
+    return json(value)
+
+
+def _decimal(value: Any) -> str:
+    try:
+        number = Decimal(value)
+    except (InvalidOperation, TypeError, ValueError):
+        raise ConstraintBroken(f"{value!r:.80} is not a decimal") from None
+    if isinstance(value, float) or not number.is_finite():
+        raise ConstraintBroken(f"{value!r:.80} is not an exact decimal")
+    return str(number)
+
+
+_ENCODE: dict[str, Callable[[Any], Cell]] = {
+    "text": text, "integer": integer, "json": json, "decimal": _decimal, "moment": microseconds,
+}  # fmt: skip
+_DECODE: dict[str, Callable[[Any], Any]] = {
+    "json": jsontext.loads, "decimal": Decimal, "moment": moment,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which columns of a table rows of one kind give; the statement follows from it.
+
+    `complete`: a row that is not there yet can be made of them.
+    """
+
+    table: str
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+    complete: bool
+    encoders: tuple[Callable[[Any], Cell], ...]
+    nullable: tuple[bool, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Keys, then values."""
+        return self.keys + self.values
+
+    @property
+    def of_run(self) -> bool:
+        """Whether `run_no` is part of the key (and comes first)."""
+        return KEYS[self.table][0] == "run_no"
+
+
+@lru_cache(maxsize=1024)
+def shape(table: str, keys: tuple[str, ...], values: tuple[str, ...]) -> Shape:
+    """The shape of a row. Raises ConstraintBroken for what the table does not have."""
+    if table not in VIEW:
+        raise ConstraintBroken(f"there is no table {table!r:.80} for rows")
+    columns = COLUMNS[table]
+    wanted = tuple(k for k in KEYS[table] if k != "run_no") if table != "run" else ()
+    if tuple(sorted(keys)) != tuple(sorted(wanted)):
+        raise ConstraintBroken(f"{table}: the key is {', '.join(wanted) or 'empty'}")
+    writable = _writable(table)
+    for name in values:
+        if name not in writable:
+            raise ConstraintBroken(f"{table}: no column {name!r:.80} can be written")
+    given = {*keys, *values, "run_no"}
+    complete = all(name in given for name, (_, needed) in columns.items() if needed)
+    found = [columns[name] for name in (*keys, *values)]
+    return Shape(
+        table, keys, values, complete and table not in ("run", "inbox"),
+        tuple(_ENCODE[kind] for kind, _ in found), tuple(_nullable(kind) for kind, _ in found),
+    )  # fmt: skip
+
+
+def _nullable(kind: str) -> bool:
+    return kind != "json"  # JSON null is a value; the database judges the others
+
+
+def _writable(table: str) -> set[str]:
+    if table == "run":
+        return set(RUN_COLUMNS)
+    if table == "inbox":
+        return {"applied_seq"}
+    return set(COLUMNS[table]) - set(KEYS[table])
+
+
+def shape_of(row: Row) -> Shape:
+    """The shape of `row`."""
+    return shape(row.table, tuple(row.key), tuple(row.values))
+
+
+def cells(row: Row, of: Shape) -> tuple[Cell, ...]:
+    """The values of `row` for a statement, in the order of the shape's columns."""
+    given = [*row.key.values(), *row.values.values()]
+    return tuple(
+        None if value is None and nullable else encode(value)
+        for value, encode, nullable in zip(given, of.encoders, of.nullable, strict=True)
+    )
+
+
+def read_row(table: str, columns: Sequence[str], values: Sequence[Any]) -> Row:
+    """A row as the contract has it, from what a query gave."""
+    kinds = COLUMNS[table]
+    found = {}
+    for name, value in zip(columns, values, strict=True):
+        decode = _DECODE.get(kinds[name][0])
+        found[name] = value if decode is None or value is None else decode(value)
+    keys = [k for k in KEYS[table] if k != "run_no"] if table != "run" else []
+    return Row(table, {k: found.pop(k) for k in keys}, found)
+
+
+EventCells: TypeAlias = tuple[int, str, str, int, int, int, str]
+"""seq, event_id, kind, version, fence, at, body"""
+
+
+def event_cells(event: Event, seq: int, fence: int) -> EventCells:
+    """The values of an event for a statement."""
+    return (
+        seq, text(event.event_id), text(event.kind), integer(event.version), fence,
+        microseconds(event.at), json_object(event.body),
+    )  # fmt: skip
+
+
+MessageCells: TypeAlias = tuple[str, str, str, int]
+"""message_id, kind, body, at"""
+
+
+def message_cells(message: Message) -> MessageCells:
+    """The values of a message for a statement."""
+    return (
+        text(message.message_id), text(message.kind), json_object(message.body),
+        microseconds(message.at),
+    )  # fmt: skip

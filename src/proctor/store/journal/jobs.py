@@ -1,0 +1,123 @@
+"""What is handed from a caller to a journal's thread."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from proctor.store.journal.contract import AppendResult, Durability, Event, Message, Row
+from proctor.store.journal.encoding import (
+    RUN_COLUMNS,
+    Cell,
+    EventCells,
+    MessageCells,
+    Shape,
+    cells,
+    event_cells,
+    integer,
+    message_cells,
+    shape_of,
+    text,
+)
+
+Params: TypeAlias = Sequence[Cell]
+
+
+class Session(Protocol):
+    """A connection as jobs see it. Statements are written with `?`; their texts are constants."""
+
+    def rows(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
+        """What a query or a statement with RETURNING gives."""
+        ...
+
+    def append(self, jobs: "Sequence[Append]") -> None:
+        """Compare and append, for jobs of different runs; each job gets its answer."""
+        ...
+
+
+class Job:
+    """One call, waiting for its answer. `role` names its fault points."""
+
+    __slots__ = ("answer", "barrier", "error", "future", "role")
+
+    def __init__(self, role: str, barrier: bool) -> None:
+        self.role = role
+        self.barrier = barrier
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.answer: Any = None
+        self.error: Exception | None = None
+
+    def settle(self) -> None:
+        """Give the answer to whoever waits; in the loop of the future."""
+        if self.future.done():  # cancelled meanwhile
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.answer)
+
+
+class Call(Job):
+    """A function of the session; it may run twice if a group of jobs has to be repeated."""
+
+    __slots__ = ("function",)
+
+    def __init__(
+        self, role: str, function: Callable[[Session], Any], barrier: bool = False
+    ) -> None:
+        super().__init__(role, barrier)
+        self.function = function
+
+
+class Append(Job):
+    """An append with everything encoded. `run_changes` has a cell for each of RUN_COLUMNS, None
+    where nothing changes; `rows` and `deliveries` are ready for a statement but for the run."""
+
+    __slots__ = ("deliveries", "events", "expected", "fence", "rows", "run_changes", "run_id")
+
+    def __init__(
+        self, run_id: str, expected: int, fence: int, events: Sequence[Event],
+        durability: Durability = Durability.BARRIER,
+    ) -> None:  # fmt: skip
+        super().__init__("append", durability is Durability.BARRIER)
+        self.run_id = text(run_id)
+        self.expected = integer(expected)
+        self.fence = integer(fence)
+        self.events: list[EventCells] = [
+            event_cells(event, seq, fence) for seq, event in enumerate(events, expected + 1)
+        ]
+        self.rows: list[tuple[Shape, tuple[Cell, ...]]] = []
+        self.run_changes: list[Cell] | None = None
+        self.deliveries: list[tuple[str, MessageCells]] = []
+        self.answer: AppendResult | None = None
+
+    @property
+    def version(self) -> int:
+        """The version after it."""
+        return self.expected + len(self.events)
+
+    def add_rows(self, rows: Sequence[Row]) -> None:
+        """Encode rows; of several for one row of the database, later values win."""
+        for row in rows if len(rows) < 2 else _merged(rows):
+            of = shape_of(row)
+            values = cells(row, of)
+            if row.table == "run":
+                self.run_changes = [None] * len(RUN_COLUMNS)
+                for name, value in zip(of.values, values, strict=True):
+                    self.run_changes[RUN_COLUMNS.index(name)] = value
+            else:
+                self.rows.append((of, values))
+
+    def add_deliveries(self, messages: Sequence[Message]) -> None:
+        """Encode messages for the inboxes of runs."""
+        self.deliveries += [(text(m.run_id), message_cells(m)) for m in messages]
+
+
+def _merged(rows: Sequence[Row]) -> list[Row]:
+    found: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        name = (row.table, *sorted(row.key.items()))
+        before = found.get(name)
+        if before is not None:
+            row = Row(row.table, before.key, {**before.values, **row.values})
+        found[name] = row
+    return list(found.values())

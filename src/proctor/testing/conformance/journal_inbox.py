@@ -1,0 +1,141 @@
+"""Cases: what others may put in, and what an opening may do at all."""
+
+import asyncio
+
+import pytest
+
+from proctor.store.journal.contract import Access, Journal, NewRun, Row, Snapshot
+from proctor.store.journal.errors import JournalClosed, JournalReadOnly, UnknownRun
+from proctor.testing.clock import FakeClock
+from proctor.testing.conformance.journal_base import (
+    NOW,
+    JournalCases,
+    contents,
+    event,
+    message,
+    owned,
+    put,
+)
+
+
+class InboxCases(JournalCases):
+    """Messages, deliveries, access, closing."""
+
+    def test_a_message_counts_once_and_waits_until_it_is_applied(self) -> None:
+        async def case(journal: Journal) -> None:
+            lease = await owned(journal)
+            assert await journal.inbox_add(message("r", "m1", {"yes": True}))
+            assert await journal.inbox_add(message("r", "m2"))
+            assert not await journal.inbox_add(message("r", "m1", {"yes": False}))
+            first, second = await journal.inbox_pending("r")
+            assert (first.message_id, first.kind, first.body) == ("m1", "answer", {"yes": True})
+            assert (first.at, first.applied_seq, second.message_id) == (NOW, None, "m2")
+            assert first.number < second.number
+            applied = Row("inbox", {"message_id": "m1"}, {"applied_seq": 1})
+            await put(journal, lease, 0, event("a"), rows=[applied])
+            assert [m.message_id for m in await journal.inbox_pending("r")] == ["m2"]
+            assert not await journal.inbox_add(message("r", "m1"))
+            (row, _) = await journal.read_rows("inbox", "r")
+            assert row.values["applied_seq"] == 1
+
+        self.check(case)
+
+    def test_a_message_to_nobody_is_an_error(self) -> None:
+        async def case(journal: Journal) -> None:
+            with pytest.raises(UnknownRun, match="'nobody'"):
+                await journal.inbox_add(message("nobody", "m"))
+
+        self.check(case)
+
+    def test_two_answers_at_once_are_both_kept_in_some_order(self) -> None:
+        async def case(journal: Journal) -> None:
+            await owned(journal)
+            found = await asyncio.gather(
+                *(journal.inbox_add(message("r", f"m{n % 3}")) for n in range(9))
+            )
+            assert found.count(True) == 3
+            pending = await journal.inbox_pending("r")
+            assert sorted(m.message_id for m in pending) == ["m0", "m1", "m2"]
+
+        self.check(case)
+
+    def test_deliveries_come_with_their_append_or_not_at_all(self) -> None:
+        async def case(journal: Journal) -> None:
+            parent, child = await owned(journal, "parent"), await owned(journal, "child")
+            sent = [message("parent", "result", {"ok": 1}), message("child", "self")]
+            await put(journal, child, 0, event("a"), deliveries=sent)
+            await put(journal, child, 1, event("b"), deliveries=sent)  # there already: passed over
+            (arrived,) = await journal.inbox_pending("parent")
+            assert (arrived.message_id, arrived.body) == ("result", {"ok": 1})
+            assert len(await journal.inbox_pending("child")) == 1
+            assert parent.fence == 1
+
+        self.check(case)
+
+    def test_a_control_opening_reads_and_adds_to_inboxes_only(self) -> None:
+        clock = FakeClock()
+
+        async def case(journal: Journal) -> None:
+            lease = await owned(journal)
+            await put(journal, lease, 0, event("a"))
+            other = self.open(clock, Access.CONTROL)
+            try:
+                assert other.access is Access.CONTROL
+                assert await contents(other) == [(1, "a")]
+                assert await other.inbox_add(message("r", "m"))
+                assert not await other.inbox_add(message("r", "m"))
+                await self._refuses_to_write(other)
+            finally:
+                await other.close()
+            assert [m.message_id for m in await journal.inbox_pending("r")] == ["m"]
+            assert await contents(journal) == [(1, "a")]
+
+        self.check(case, clock)
+
+    def test_a_reading_opening_only_reads(self) -> None:
+        clock = FakeClock()
+
+        async def case(journal: Journal) -> None:
+            lease = await owned(journal)
+            other = self.open(clock, Access.READ)
+            try:
+                await put(journal, lease, 0, event("a"))
+                assert await contents(other) == [(1, "a")]
+                await self._refuses_to_write(other)
+                with pytest.raises(JournalReadOnly):
+                    await other.inbox_add(message("r", "m"))
+            finally:
+                await other.close()
+
+        self.check(case, clock)
+
+    async def _refuses_to_write(self, journal: Journal) -> None:
+        lease_of = journal.claim("r", "thief", 60, dead_owner="one")
+        for attempt in (
+            journal.append("r", 1, 1, [event("z")]),
+            journal.create_run(NewRun("new", NOW)),
+            lease_of,
+            journal.save_snapshot("r", 1, Snapshot(0, "1", {})),
+            journal.put_blob(b"x"),
+            journal.sync(),
+        ):
+            with pytest.raises(JournalReadOnly, match=r"opened for (control|read)"):
+                await attempt
+
+    def test_closing_finishes_what_was_handed_in(self) -> None:
+        clock = FakeClock()
+        journal = self.open(clock)
+
+        async def run() -> None:
+            lease = await owned(journal)
+            task = asyncio.create_task(put(journal, lease, 0, event("a")))
+            await asyncio.sleep(0)
+            await journal.close()
+            assert await task == 1
+            await journal.close()
+            for attempt in (contents(journal), put(journal, lease, 1, event("b"))):
+                with pytest.raises(JournalClosed):
+                    await attempt
+
+        asyncio.run(run())
+        assert self.check(contents, clock) == [(1, "a")]

@@ -1,0 +1,202 @@
+"""Random commands against the pure core: whatever is asked, in whatever order."""
+
+import random
+from collections import Counter
+from decimal import Decimal
+
+from proctor.agent import commands as cmd
+from proctor.agent import events as ev
+from proctor.agent.budgets import Cost, Limits
+from proctor.agent.context import messages
+from proctor.agent.decide import decide, fold
+from proctor.agent.decide_actions import holders
+from proctor.agent.locks import Access, LockTable, Mode
+from proctor.agent.projection import rows
+from proctor.agent.showing import next_moves
+from proctor.agent.view import View
+from proctor.kernel import jsontext
+from proctor.kernel.agent_states import ACTION_STATES, RUN_STATES
+
+EFFECTS = ("pure", "idempotent", "queryable", "non_repeatable")
+OUTCOMES = ("result", "result", "lost", "lost", "rejected", "refused", "stopped_without_effect")
+ACCESSES = (
+    (),
+    (Access(Mode.WRITE, ""),),
+    (Access(Mode.READ, "ws"),),
+    (Access(Mode.WRITE, "ws/a"),),
+)
+WAITS = ("approval", "input", "timer", "child", "review", "workspace")
+VALUES = ({"happened": True}, {"happened": False}, {"scope": "run"}, None)
+
+
+def pick(items, n):
+    return items[n % len(items)]
+
+
+def proposed(n, m):
+    return cmd.ProposedCall(
+        f"c{n % 5}", "tool", {"x": 1}, "no" if m == 9 else None, "1", pick(EFFECTS, n + m // 2),
+        pick(ACCESSES, m), 1 + m % 3,
+    )  # fmt: skip
+
+
+def attempt(view, n, m):
+    """Mostly an attempt that runs, rarely one that is over or never was."""
+    found = list(view.unfinished("running", "unknown")) or list(view.actions)
+    action = pick(found, n) if found else None
+    if action is None or m == 9:
+        return "a99", 1, 1
+    return action.id, action.attempts - (m == 8), action.fence + (m == 7)
+
+
+def one_of(view, n, *states):
+    found = list(view.unfinished(*states)) or list(view.actions)
+    return pick(found, n).id if found else "a99"
+
+
+def wait(view, n):
+    found = list(view.waiting()) or list(view.waits)
+    return pick(found, n).id if found else "w99"
+
+
+def cost(n, m):
+    return Cost(Decimal(n % 4), m, 1, n % 3)
+
+
+MAKE = {
+    "move": lambda v, n, m: cmd.Move(pick(("block", "unblock", "suspend", "resume"), n)),
+    "ask": lambda v, n, m: cmd.RequestTurn(cost(n, m)),
+    "reply": lambda v, n, m: cmd.Reply(
+        len(v.turns), "t", tuple(proposed(n + k, (m + k) % 10) for k in range(n % 4)), cost(n, m)
+    ),
+    "lose": lambda v, n, m: cmd.CloseTurn(len(v.turns), "lost", m < 5),
+    "candidate": lambda v, n, m: cmd.GiveCandidate("r"),
+    "judge": lambda v, n, m: cmd.Judge(() if m < 5 else ({"accepted": False, "reason": "r"},)),
+    "open": lambda v, n, m: cmd.OpenWait(
+        pick(WAITS, m), one_of(v, n, "ready") if m < 4 else None, "s", "?", None if n % 2 else n
+    ),
+    "answer": lambda v, n, m: cmd.CloseWait(wait(v, n), "arrived", "me", pick(VALUES, m)),
+    "refuse": lambda v, n, m: cmd.CloseWait(
+        wait(v, n), pick(("denied", "expired", "cancelled", "superseded"), m), "me"
+    ),
+    "drop": lambda v, n, m: cmd.CloseAction(
+        one_of(v, n, "ready"), pick(("denied", "expired", "invalid", "cancelled"), m), "why"
+    ),
+    "start": lambda v, n, m: cmd.StartAttempt(
+        one_of(v, n, "ready"), v.fence + (m == 9), Cost(tool_ms=m), "s" if m == 8 else None
+    ),
+    "end": lambda v, n, m: cmd.EndAttempt(
+        *attempt(v, n, m), pick(OUTCOMES, n + m), objection="bad" if n % 7 == 6 else None
+    ),
+    "settle": lambda v, n, m: cmd.Settle(
+        one_of(v, n, "unknown"),
+        pick(("happened", "did_not_happen", "cannot_be_settled"), m),
+        "query",
+    ),
+    "cancel": lambda v, n, m: cmd.RequestCancel("me", "", m < 5),
+    "stop": lambda v, n, m: cmd.AnswerStop(
+        *attempt(v, n, m)[:2], pick(("confirmed", "refused", "timed_out"), m)
+    ),
+    "close": lambda v, n, m: cmd.Close(pick(("failed", "stopped"), n)),
+    "end run": lambda v, n, m: cmd.End(),
+    "claim": lambda v, n, m: cmd.Claim("other", v.fence + m % 2),
+    "undo": lambda v, n, m: cmd.Compensate(one_of(v, n, "nothing"), proposed(n, m)),
+    "tell": lambda v, n, m: cmd.Receive("m", "hello"),
+}
+# What ends a run comes seldom, so that runs become long.
+OFTEN = ["ask", "reply", "start", "start", "end", "settle", "answer", "candidate", "judge"]
+SELDOM = ["close", "cancel", "drop", "refuse", "tell", "move", "claim", "open"]
+KINDS = [k for k in MAKE if k not in SELDOM] * 2 + OFTEN * 12 + SELDOM
+SEEDS = range(120)
+
+
+def rights(view: View) -> None:
+    """What holds in every view."""
+    budgets = view.budgets
+    assert budgets.reserved == sum(budgets.open.values(), Cost())
+    open_ = [a.id for a in view.actions if a.open]
+    assert list(view.open_actions) == open_
+    assert list(view.open_waits) == [w.id for w in view.waits if w.state == "open"]
+    for action in view.actions:
+        assert action.attempts <= action.max_attempts or action.effect == "non_repeatable"
+        if action.state == "waiting":
+            assert view.wait(action.wait).state == "open"
+    table = LockTable()
+    for action in holders(view):
+        if action.state == "running":
+            assert table.fits(action.resources)
+            table.hold(action.id, action.resources)
+    asked = [c["id"] for m in messages(view) for c in m.get("tool_calls", ())]
+    assert [m["tool_call_id"] for m in messages(view) if m["role"] == "tool"] == asked
+    assert all(move["who"] for move in next_moves(view))
+    if not (view.ended and not view.open_waits and not view.open_actions):
+        assert next_moves(view) or view.state in ("done", "failed", "cancelled", "waiting")
+
+
+def commands(rng):
+    """A beginning that gives something to act on, then anything."""
+    yield from [("claim", 0, 1), ("ask", 0, 0), ("reply", 3, 0)]
+    for _ in range(250):
+        kind = rng.choice(KINDS)
+        if kind not in ("close", "cancel") or rng.random() < 0.1:
+            yield kind, rng.randrange(30), rng.randrange(10)
+
+
+def play(seed: int) -> Counter:
+    """One run of random commands; the states it went through."""
+    rng, seen = random.Random(seed), Counter()
+    on_unknown = rng.choice(["wait", "tell_model", "stop_run"])
+    limit = Limits(rng.choice([None, Decimal(20)]), rng.choice([None, 30, 300]))
+    view = fold(View(), decide(View(), cmd.CreateRun("r", {"goal": "g"}, "d", 0, limit,
+                                                     on_unknown), 0), 0)  # fmt: skip
+    log = [(ev.RunCreated("r", {"goal": "g"}, "d", 0, limit.to_json(), on_unknown), 0)]
+    table: dict = {}
+    now = 0
+    for kind, n, m in commands(rng):
+        now += 1
+        command = MAKE[kind](view, n, m)
+        found = decide(view, command, now)
+        assert decide(view, command, now) == found  # pure
+        if isinstance(found, cmd.Refusal):
+            assert found.reason
+            continue
+        before, view = view, fold(view, found, now)
+        log += [(event, now) for event in found]
+        for row in rows(before, view, found, now):
+            known = table.setdefault((row.table, tuple(row.key.items())), {})
+            known.update(row.values)
+        rights(view)
+        seen.update({view.state: 1, **{f"action {a.state}": 1 for a in view.actions}})
+    replayed = View()
+    for event, at in log:
+        body = jsontext.loads(jsontext.dumps(ev.encode(event)))
+        replayed = fold(replayed, [ev.decode(event.kind, ev.VERSION, body)], at)
+    assert as_json(replayed) == as_json(view)
+    assert {k[1][0][1]: v["state"] for k, v in table.items() if k[0] == "action"} == {
+        a.id: a.state for a in view.actions
+    }
+    assert view.version == len(log)
+    return seen
+
+
+def test_replay_equals_the_view_and_every_promise_holds():
+    seen = sum((play(seed) for seed in SEEDS), Counter())
+    wanted = set(RUN_STATES) | {f"action {s}" for s in ACTION_STATES if s != "verifying"}
+    assert wanted <= set(seen), seen  # else the runs above prove little
+
+
+def as_json(view: View) -> str:
+    """A view with lists for tuples: what was read from JSON compares equal to what was not."""
+    return repr(jsontext.loads(jsontext.dumps(jsontext.sanitized(_plain(view)))))
+
+
+def _plain(value):
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, str | int | float | None):
+        return value
+    if isinstance(value, Decimal):
+        return format(value.normalize(), "f")
+    return [_plain(item) for item in value]

@@ -1,0 +1,135 @@
+"""Commands in containers: killed inside, out of memory, fork bombs, users, what forges can do."""
+
+import asyncio
+import time
+
+import pytest
+
+from proctor.environments.contract import EnvironmentSpec, Resources
+from proctor.kernel.errors import EnvironmentFault
+
+
+async def processes(session):
+    """What runs in the container, as the engine sees it from outside."""
+    engine, name = session.container.engine, session.container.name
+    found = await engine.call("GET", f"/containers/{name}/top")
+    return [" ".join(row) for row in found["Processes"]]
+
+
+def test_a_timed_out_command_is_killed_inside_the_container(place):
+    async def case(session):
+        script = "sleep 4001 & (sleep 4002 &) ; trap '' TERM INT HUP; sleep 4003"
+        result = await session.exec(script, timeout_s=1)
+        assert (result.timed_out, result.exit_code) == (True, None)
+        return await processes(session)
+
+    assert [p for p in place.run(case) if "sleep 400" in p] == []
+
+
+def test_what_a_command_leaves_in_its_group_ends_with_it(place):
+    async def case(session):
+        await session.exec("sleep 4004 > /dev/null 2>&1 & sleep 4005 &")
+        return await processes(session)
+
+    assert [p for p in place.run(case) if "sleep 400" in p] == []
+
+
+def test_a_daemon_that_holds_the_output_open_delays_nothing(place):
+    async def case(session):
+        began = time.monotonic()
+        done = await session.exec("setsid sleep 4006 & echo hi", timeout_s=60)
+        assert (done.exit_code, done.stdout, done.timed_out) == (0, "hi\n", False)
+        late = await session.exec("setsid sleep 4007 & sleep 60", timeout_s=1)
+        assert late.timed_out
+        assert time.monotonic() - began < 30
+        assert [p for p in await processes(session) if "sleep 4006" in p]
+        await session.kill_processes()
+        return await processes(session)
+
+    assert [p for p in place.run(case) if "sleep 400" in p] == []
+
+
+def test_files_and_network_survive_the_killing_of_all_processes(place):
+    async def case(session):
+        await session.write("kept.txt", b"kept")
+        waiting = asyncio.create_task(session.exec("touch begun; sleep 600"))
+        await session.exec("until [ -e begun ]; do :; done")
+        await session.kill_processes()
+        killed = await waiting
+        assert killed.exit_code == 137
+        assert not killed.timed_out
+        return (await session.exec("cat kept.txt; id -u")).stdout
+
+    assert place.run(case) == "kept0\n"
+
+
+def test_running_out_of_memory_is_told_apart_from_a_crash(place):
+    async def case(session):
+        hungry = ["python3", "-c", "x = b'x' * 900_000_000; print(len(x))"]
+        full = await session.exec(hungry)
+        assert (full.ok, full.out_of_memory, full.stdout) == (False, True, "")
+        crashed = await session.exec("kill -9 $$")
+        assert (crashed.exit_code, crashed.out_of_memory) == (137, False)
+        assert (await session.exec("echo on")).stdout == "on\n"
+
+    place.run(case, EnvironmentSpec(resources=Resources(memory_mb=96)))
+
+
+def test_a_fork_bomb_stops_at_its_limit_and_is_killed(place):
+    async def case(session):
+        bomb = "f() { f | f & }; f; sleep 60"
+        await session.exec(bomb, timeout_s=2)
+        assert await session.alive()
+        await session.kill_processes()
+        assert len(await processes(session)) <= 2
+        return (await session.exec("echo on")).stdout
+
+    assert place.run(case, EnvironmentSpec(resources=Resources(pids=64))) == "on\n"
+
+
+def test_processors_are_bound(place):
+    async def case(session):
+        read = (
+            "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us "
+            "/sys/fs/cgroup/cpu.max 2>/dev/null"
+        )
+        return (await session.exec(read)).stdout.split()[0]
+
+    assert place.run(case, EnvironmentSpec(resources=Resources(cpus=0.5))) == "50000"
+
+
+def test_users(place):
+    async def case(session):
+        assert (await session.exec("id -u")).stdout == "0\n"
+        assert (await session.exec("id -u; echo $HOME", user="worker")).stdout == "1000\n/worker\n"
+        assert (await session.exec("id -u", user=1000)).stdout == "1000\n"
+        assert (await session.exec("kill -9 1", user="worker")).exit_code != 0
+        with pytest.raises(EnvironmentFault) as raised:
+            await session.exec("id", user="nobody-of-that-name")
+        assert raised.value.fault_code == "cannot_start"
+        assert await session.alive()
+
+    place.run(case)
+
+
+def test_forged_endings_end_only_the_forger(place):
+    async def case(session):
+        # The word is in the command line of the shell around: anyone inside can read it.
+        forge = (
+            "word=$(tr '\\0' ' ' < /proc/$PPID/cmdline | grep -o 'proctor-ended-[0-9a-f]*' |"
+            ' head -n 1); echo "$word 0 0"; echo "$word 0 0" >&2; sleep 4008'
+        )
+        forged = await session.exec(forge, timeout_s=60)
+        assert forged.exit_code == 0
+        after = await session.exec("echo out; echo err >&2; exit 3")
+        assert (after.exit_code, after.stdout, after.stderr) == (3, "out\n", "err\n")
+
+    place.run(case)
+
+
+def test_process_1_cannot_be_killed_from_inside(place):
+    async def case(session):
+        await session.exec("kill -9 1; kill -TERM 1; kill -9 -1")
+        return await session.alive()
+
+    assert place.run(case)
