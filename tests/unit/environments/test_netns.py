@@ -99,7 +99,7 @@ def test_rules_replace_those_before_and_wrong_ones_are_told(namespace):
         for policy in (PUBLIC, NOTHING, listed, NOTHING):
             nftables.apply_now(firewall.ruleset(Allowed(policy)))
         shown = nft("list", "ruleset")
-        with pytest.raises(OSError, match="nftables: .*syntax error"):
+        with pytest.raises(OSError, match=r"nftables: .*syntax error"):
             nftables.apply_now("table inet proctor { chain redirect {}}")
     assert shown.count("table inet proctor") == 1
     assert "redirect to" not in shown
