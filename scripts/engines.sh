@@ -14,9 +14,9 @@ case ${2:-} in /*) ;; *) echo "usage: $0 start|stop /ABSOLUTE/FOLDER" >&2; exit 
 action=$1 folder=$2
 wait_s=40
 forwarding=/proc/sys/net/ipv4/ip_forward
-# Of the blocks set apart for documents, which no real network uses.
-docker_bridge=prtest-d0 docker_address=198.51.100.1/24
-podman_bridge=prtest-p0 podman_address=203.0.113.1 podman_subnet=203.0.113.0/24
+# Private networks: behind a block set apart for documents a machine may well reach its mirrors.
+docker_bridge=prtest-d0 docker_address=172.30.201.1/24
+podman_bridge=prtest-p0 podman_address=172.30.202.1 podman_subnet=172.30.202.0/24
 
 say() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; }
 

@@ -77,6 +77,10 @@ def test_a_sequence_grows_over_its_levels():
     for number in range(33_000):
         found = found.append(number)
     assert list(found) == list(range(33_000))
+    for length in (0, 1, 31, 32, 33, 1024, 1025, 33_000):
+        made = Sequence32.of(range(length))
+        assert list(made) == list(range(length))
+        assert list(made.append("x")) == [*range(length), "x"]
     assert found.replace(32_768, "x")[32_768] == "x"
 
 

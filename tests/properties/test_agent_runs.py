@@ -13,6 +13,7 @@ from proctor.agent.decide_actions import holders
 from proctor.agent.locks import Access, LockTable, Mode
 from proctor.agent.projection import rows
 from proctor.agent.showing import next_moves
+from proctor.agent.snapshots import from_json, to_json
 from proctor.agent.view import View
 from proctor.kernel import jsontext
 from proctor.kernel.agent_states import ACTION_STATES, RUN_STATES
@@ -172,6 +173,8 @@ def play(seed: int) -> Counter:
         body = jsontext.loads(jsontext.dumps(ev.encode(event)))
         replayed = fold(replayed, [ev.decode(event.kind, ev.VERSION, body)], at)
     assert as_json(replayed) == as_json(view)
+    kept = jsontext.loads(jsontext.dumps(to_json(view)))
+    assert as_json(from_json(kept)) == as_json(view)
     assert {k[1][0][1]: v["state"] for k, v in table.items() if k[0] == "action"} == {
         a.id: a.state for a in view.actions
     }

@@ -84,11 +84,13 @@ class Agents:
         """Drive a run and its subtasks until it has ended or only others can go on (a person, a
         timer, another worker). Raises LostRun when another worker takes the run over."""
         pending, tasks = {run_id}, dict[str, asyncio.Task[View | None]]()
-        changed = asyncio.Event()
+        family, changed = {run_id}, asyncio.Event()
 
-        def noticed(other: str) -> None:
-            pending.add(other)
-            changed.set()
+        def noticed(other: str, parent: str | None) -> None:
+            if other in family or parent in family:  # other runs are not ours to drive
+                family.add(other)
+                pending.add(other)
+                changed.set()
 
         end_listening = self._hub.listen_to_all(noticed)
         try:

@@ -65,7 +65,7 @@ async def ensure_children(desk: Desk) -> None:
             continue
         await _ensure(desk, wait, child)
         desk.told.add(child)
-        desk.hub.notify(child)
+        desk.hub.notify(child, desk.view.run_id)
 
 
 async def _ensure(desk: Desk, wait: WaitView, child: str) -> None:

@@ -16,9 +16,11 @@ from proctor.agent.recorder import LostRun, Recorder
 from proctor.agent.recovery import take_over
 from proctor.agent.settling import ask_unknown
 from proctor.agent.setup import Hub, Setup
+from proctor.agent.snapshots import is_due, keep_snapshot
 from proctor.agent.turns import next_turn
 from proctor.agent.verify import judge, review_subject
 from proctor.agent.view import View
+from proctor.kernel.errors import StorageError
 from proctor.kernel.faults import fault_point
 from proctor.store.journal.contract import Lease
 from proctor.store.leases import is_dead
@@ -95,6 +97,7 @@ class Coordinator:
         view = await load_view(setup.journal, self._run_id)
         recorder = Recorder(setup.journal, view, lease, setup.clock)
         desk = Desk(setup, self._hub, recorder, setup.policy(view.task))
+        desk.kept_at = view.version
         desk.lease_until = began + setup.timing.lease_ttl_s
         return desk
 
@@ -104,7 +107,12 @@ class Coordinator:
         while True:
             await self._setup.clock.sleep(ttl_s / _EARLY)
             asked = self._setup.clock.monotonic()
-            renewed = await self._setup.journal.renew(desk.recorder.lease, ttl_s)
+            try:
+                renewed = await self._setup.journal.renew(desk.recorder.lease, ttl_s)
+            except StorageError:  # tried again while the lease lasts
+                if asked >= desk.lease_until:
+                    return
+                continue
             if renewed is None:
                 return
             desk.recorder.lease = renewed
@@ -121,6 +129,7 @@ class Coordinator:
                 break
             if desk.leave:
                 break
+            await self._snapshot(desk, leaving=False)
             if await self._advance(desk):
                 continue
             await desk.recorder.flush()
@@ -159,6 +168,14 @@ class Coordinator:
             return True
         return False
 
+    async def _snapshot(self, desk: Desk, *, leaving: bool) -> None:
+        if desk.recorder.pending or not is_due(desk.view.version, desk.kept_at, leaving=leaving):
+            return
+        fault_point("agent.snapshot.begin")
+        await keep_snapshot(self._setup.journal, desk.view, desk.recorder.lease.fence)
+        desk.kept_at = desk.view.version
+        fault_point("agent.snapshot.kept")
+
     async def _sleep(self, desk: Desk) -> None:
         """Until something comes in, a timer is due, or it is time to look into the inbox."""
         desk.woken.clear()
@@ -193,6 +210,7 @@ class Coordinator:
             desk.recorder.must(cmd.Release(reason))
             fault_point("agent.release")
             await desk.recorder.flush()
+            await self._snapshot(desk, leaving=True)
         parent = desk.view.parent
         if parent is not None and desk.view.ended:
             self._hub.notify(str(parent["run"]))

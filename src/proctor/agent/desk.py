@@ -38,6 +38,7 @@ class Desk:
         self.mail = True
         self.closing_since: float | None = None
         self.lease_until = 0.0
+        self.kept_at = 0  # the version of the last snapshot, or of the first look
         self.leave = False
         self.conversation = Conversation()
         self.manifest: dict[str, str] | None = None

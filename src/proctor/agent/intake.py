@@ -174,4 +174,4 @@ def _to_children(desk: Desk, kind: str) -> None:
             Message(child, f"{kind}:{desk.view.run_id}:{desk.view.fence}", kind,
                     {"by": f"run {desk.view.run_id}"}, at)
         )  # fmt: skip
-        desk.hub.notify(child)
+        desk.hub.notify(child, desk.view.run_id)

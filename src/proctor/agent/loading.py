@@ -2,6 +2,7 @@
 
 from proctor.agent.events import decode
 from proctor.agent.evolve import evolve
+from proctor.agent.snapshots import load_snapshot
 from proctor.agent.view import View
 from proctor.kernel.errors import StorageError
 from proctor.store.journal.contract import Journal, StoredEvent
@@ -22,9 +23,10 @@ def replay(view: View, stored: list[StoredEvent]) -> View:
 
 
 async def load_view(journal: Journal, run_id: str, view: View | None = None) -> View:
-    """The view of a run as its log is now; from `view` on, if one is given. Raises UnknownRun,
-    StorageError."""
-    view = View() if view is None else view
+    """The view of a run as its log is now; from `view` on, if one is given, else from the newest
+    snapshot. Raises UnknownRun, StorageError."""
+    if view is None:
+        view = await load_snapshot(journal, run_id) or View()
     while True:
         page = await journal.read_events(run_id, view.version, PAGE)
         view = replay(view, page)

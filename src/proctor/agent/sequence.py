@@ -4,7 +4,7 @@ The view of a run is a value; copying a tuple of ten thousand actions for every 
 run quadratic.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -23,6 +23,17 @@ class Sequence32(Generic[T]):
         self._root = root
         self._length = length
         self._shift = shift
+
+    @classmethod
+    def of(cls, items: Sequence[T]) -> "Sequence32[T]":
+        """A sequence of these items, made in one go."""
+        level: list[Any] = list(items)
+        shift = 0
+        level = [tuple(level[at : at + _WIDTH]) for at in range(0, len(level), _WIDTH)]
+        while len(level) > 1:
+            level = [tuple(level[at : at + _WIDTH]) for at in range(0, len(level), _WIDTH)]
+            shift += _BITS
+        return cls(level[0] if level else (), len(items), shift)
 
     def __len__(self) -> int:
         return self._length

@@ -60,7 +60,7 @@ class Hub:
 
     def __init__(self) -> None:
         self._listeners: dict[str, list[Callable[[], None]]] = {}
-        self._everybody: list[Callable[[str], None]] = []
+        self._everybody: list[Callable[[str, str | None], None]] = []
 
     def listen(self, run_id: str, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` at every notice for `run_id`; returns what ends that."""
@@ -74,14 +74,15 @@ class Hub:
 
         return end
 
-    def listen_to_all(self, callback: Callable[[str], None]) -> Callable[[], None]:
-        """Call `callback(run_id)` at every notice; returns what ends that."""
+    def listen_to_all(self, callback: Callable[[str, str | None], None]) -> Callable[[], None]:
+        """Call `callback(run_id, parent)` at every notice; returns what ends that."""
         self._everybody.append(callback)
         return lambda: self._everybody.remove(callback)
 
-    def notify(self, run_id: str) -> None:
-        """Something happened that `run_id` should look at."""
+    def notify(self, run_id: str, parent: str | None = None) -> None:
+        """Something happened that `run_id`, a subtask of `parent` if one is given, should look
+        at."""
         for callback in list(self._listeners.get(run_id, ())):
             callback()
         for everybody in list(self._everybody):
-            everybody(run_id)
+            everybody(run_id, parent)

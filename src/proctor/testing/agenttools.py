@@ -1,5 +1,6 @@
 """Tools for tests, one of every effect class, all with the same other side (`otherside`)."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +24,8 @@ from proctor.testing.otherside import ask
 
 class Outside(Tool):
     """Has one effect outside for each execution. Arguments: `path` (what it writes, by default
-    everything), `answer` (lose, refuse), `padding` (blanks in the result). Points `tool.before_effect` and `tool.after_effect`."""
+    everything), `answer` (lose, refuse), `padding` (blanks in the result). Points
+    `tool.before_effect` and `tool.after_effect`."""
 
     once = False
 
@@ -143,6 +145,27 @@ class SubtaskTool(Tool):
         return ToolResult(f"subtask {context.answer['state']}: {context.answer['result']}")
 
 
+class ProcessTool(Tool):
+    """Runs `argv` in a process group of its own. Point `tool.process_runs`."""
+
+    name = "process"
+    cancel = Cancel.PROCESS
+
+    async def execute(self, op_key: str, arguments: Arguments, context: ToolContext) -> ToolResult:
+        nowhere = asyncio.subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec(
+            *arguments["argv"],
+            stdin=nowhere,
+            stdout=nowhere,
+            stderr=nowhere,
+            start_new_session=True,
+        )
+        await context.started_group(process.pid)
+        fault_point("tool.process_runs")
+        code = await process.wait()
+        return ToolResult(f"exit code {code}", {"exit_code": code})
+
+
 class GateTool(Tool):
     """Waits inside an execution until the test opens it. `kind` sets effect and stopping."""
 
@@ -170,4 +193,5 @@ def all_tools(socket: str) -> list[Tool]:
         AskTool(),
         TimerTool(),
         SubtaskTool(),
+        ProcessTool(),
     ]

@@ -11,6 +11,7 @@ import os
 import pwd
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -21,9 +22,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from proctor.store.exclusive import process_start_time
+
 READY_S = 60.0
 """How long the server may take to start, and to stop."""
 _PR_SET_PDEATHSIG = 1
+_PREFIX = "proctor-pg-"
 
 
 class NoPostgresql(Exception):
@@ -36,12 +40,31 @@ def temporary_postgresql(*, durable: bool = False) -> Iterator[str]:
 
     Raises NoPostgresql when the package is missing or the server does not start.
     """
-    folder = Path(tempfile.mkdtemp(prefix="proctor-pg-"))
+    _remove_abandoned()
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
     try:
         with _Server(folder, durable):
             yield f"postgresql://postgres@/postgres?host={folder}"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_abandoned() -> None:
+    """Remove the folders of processes that were killed; their servers died with them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        pid = folder.name.removeprefix(_PREFIX).split("-")[0]
+        if pid.isdigit() and process_start_time(int(pid)) is None and _is_ours(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether the folder is one of this user's (or, for root, of `nobody`), and not a link."""
+    try:
+        facts = folder.lstat()
+    except OSError:
+        return False
+    users = {os.geteuid(), pwd.getpwnam("nobody").pw_uid} if os.geteuid() == 0 else {os.geteuid()}
+    return stat.S_ISDIR(facts.st_mode) and facts.st_uid in users
 
 
 def _programs() -> Path:

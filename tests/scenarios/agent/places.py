@@ -54,6 +54,10 @@ def script_of(name: str, effect: str):
             ToolCall("c3", "pure", {"path": "y"}),
         )
         return ScriptedPolicy([Proposal("", calls), said])
+    if name == "process":
+        return ScriptedPolicy(
+            [Proposal("", (ToolCall("c1", "process", {"argv": effect.split("|")}),))]
+        )
     assert name == "subtask"
     return ScriptedPolicy([Proposal("", (ToolCall("c1", "subtask", {"goal": f"ask {effect}"}),))])
 

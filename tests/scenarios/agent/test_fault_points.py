@@ -11,6 +11,7 @@ from tests.scenarios.agent.conftest import KINDS, ROOT
 from tests.scenarios.agent.places import agents, consistent, said
 from tests.scenarios.agent.test_answers import effects, scripted, turn
 
+from proctor.environments.proctable import live_members
 from proctor.kernel.errors import StorageError
 from proctor.testing.otherside import ask
 
@@ -169,6 +170,39 @@ def test_an_owner_that_was_frozen_appends_and_starts_nothing(
         _, said_ = child.communicate(timeout=30)
     assert child.returncode == 3, said_
     assert asyncio.run(afterwards()) == before
+
+
+def test_processes_of_a_dead_worker_are_stopped_before_anything_else(place, worker, socket):
+    """The tool's process outlives the worker; the next one ends it, and then asks a person."""
+    run_id = submitted(place, socket, "process sleep|600")
+    assert worker(place, run_id, "tool.process_runs", 1) == -9
+
+    async def after():
+        async with agents(place, socket) as found:
+            (process,) = (await found.view(run_id)).action("a1").processes
+            assert live_members(process["pgid"])
+            await found.drive(run_id)
+            assert not live_members(process["pgid"])
+            view = await consistent(found, run_id)
+            assert view.action("a1").state == "stopped"
+            assert "SIGINT" in view.action("a1").text
+
+    asyncio.run(after())
+
+
+def test_driving_a_run_drives_its_family_and_no_other_run(place, socket):
+    policy = scripted(turn(("ask", {"question": "?"})), said)
+
+    async def scenario():
+        async with agents(place, socket, policy=policy) as found:
+            mine, other = await found.submit("g"), await found.submit("g")
+            driver = asyncio.create_task(found.drive(mine))
+            await found.tell(other, "hello")
+            await driver
+            await found.drive(mine)
+            assert (await found.view(other)).state == "ready"
+
+    asyncio.run(scenario())
 
 
 def test_a_journal_that_fails_stops_the_run_and_nothing_is_executed(place, socket, monkeypatch):

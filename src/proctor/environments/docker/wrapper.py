@@ -107,6 +107,9 @@ class Output:
         self._held = b""
         if self._hello is not None:
             data = self._greeted(data)
+            if self._hello is not None:  # more of the first line has to come
+                self._held = data
+                return
         at = data.find(self._end)
         if at >= 0:
             self._take_report(data, at)
@@ -122,15 +125,15 @@ class Output:
             self._held = b""
 
     def _greeted(self, data: bytes) -> bytes:
-        """`data` without the first line, which the shell wrote before the command was there."""
+        """`data` without the first line, which the shell wrote before the command was there; all
+        of it while the line is not complete."""
         hello = self._hello or b""
         if not data.startswith(hello[: len(data)]):
             self._hello = None  # not our shell: what comes is an error of the engine
             return data
         line, newline, rest = data.partition(b"\n")
         if not newline:
-            self._held = data
-            return b""
+            return data
         self._hello = None
         word = line[len(hello) :].strip()
         self.pid = int(word) if word.isdigit() else None

@@ -10,30 +10,9 @@ PROXY_PORT = 47_128
 RELAY_PORT = 47_129
 NAMES_PORT = 47_130
 
-OWN_ADDRESS = "198.18.0.2"
-NAMESERVER = "198.18.0.1"
-"""Of the range that is set aside for measuring networks: nobody is reached there."""
-OWN_ADDRESS_6 = "fd70:726f:6374::2"
-
-
-def links(ipv6: bool) -> str:
-    """The `ip -batch` lines that make every destination a matter of the firewall. IPv6 only
-    where the host has it: programs prefer it and would not try the other."""
-    lines = [
-        "link set lo up",
-        f"addr add {OWN_ADDRESS}/32 dev lo",
-        f"route add default dev lo src {OWN_ADDRESS}",
-    ]
-    if ipv6:
-        lines += [
-            f"addr add {OWN_ADDRESS_6}/128 dev lo nodad",
-            f"route add ::/0 dev lo src {OWN_ADDRESS_6}",
-        ]
-    return "\n".join(lines) + "\n"
-
 
 def ruleset(allowed: Allowed) -> str:
-    """The rules of a policy, for `nft -f -`."""
+    """The rules of a policy, as nftables reads them."""
     return "\n".join(
         [
             "table inet proctor",

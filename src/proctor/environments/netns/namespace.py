@@ -44,6 +44,14 @@ class NetworkNamespace:
         finally:
             os.close(home)
 
+    def borrowed(self) -> "NetworkNamespace":
+        """The same namespace with a descriptor of its own, for another thread. Close it too."""
+        if self._fd is None:
+            raise OSError("the network namespace is closed")
+        other = object.__new__(NetworkNamespace)
+        other._fd = os.dup(self._fd)
+        return other
+
     def close(self) -> None:
         """Let go of it. Idempotent."""
         if self._fd is not None:

@@ -1,19 +1,15 @@
 """The network of one sandbox: a namespace, its firewall, and the relays that are its way out."""
 
 import asyncio
-import shutil
 import socket
-import subprocess
 from contextlib import AbstractContextManager
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
 
-from proctor.environments.child import Start
-from proctor.environments.netns import firewall
+from proctor.environments.netns import firewall, links, nftables
 from proctor.environments.netns.namespace import NetworkNamespace
 from proctor.environments.network import NetworkMode, NetworkPolicy
-from proctor.environments.process import run_child
 from proctor.environments.proxy.allowed import Allowed
 from proctor.environments.proxy.http import HttpProxy
 from proctor.environments.proxy.names import NameRelay
@@ -21,11 +17,9 @@ from proctor.environments.proxy.relay import Relay
 from proctor.environments.proxy.tunnels import Tunnels
 from proctor.kernel.errors import EnvironmentFault
 
-_LIMIT_S = 30.0
 _BACKLOG = 64
 _NOTHING = NetworkPolicy(NetworkMode.NO_NETWORK)
-_TOOL_VARIABLES = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
-RESOLVER = f"nameserver {firewall.NAMESERVER}\noptions timeout:10\n".encode()
+RESOLVER = f"nameserver {links.NAMESERVER}\noptions timeout:10\n".encode()
 """What /etc/resolv.conf holds inside."""
 PROXY_URL = f"http://127.0.0.1:{firewall.PROXY_PORT}"
 
@@ -41,23 +35,17 @@ def proxy_variables() -> dict[str, str]:
 def problem() -> str:
     """Why policies cannot be switched on this machine; empty when they can. Found out once, by
     making a namespace with a firewall."""
-    for program, package in (("ip", "iproute2"), ("nft", "nftables")):
-        if _program(program) is None:
-            return f"the program {program} is missing: apt-get install {package}"
+    if reason := nftables.load_problem():
+        return reason
     try:
         namespace = NetworkNamespace()
     except OSError as error:
         return f"it takes root (CAP_SYS_ADMIN and CAP_NET_ADMIN): {error.strerror}"
     try:
-        for argv, text in _commands(NetworkPolicy(), links=True):
-            with namespace.entered():
-                running = subprocess.Popen(
-                    argv, stdin=-1, stdout=-3, stderr=-1, env=_TOOL_VARIABLES, text=True
-                )
-            _, complaint = running.communicate(text, timeout=_LIMIT_S)
-            if running.returncode != 0:
-                return f"{argv[0]} fails: {complaint.strip()[-300:]}"
-    except (OSError, subprocess.TimeoutExpired) as error:
+        with namespace.entered():
+            links.set_up(ipv6=_has_ipv6())
+            nftables.apply_now(firewall.ruleset(Allowed(NetworkPolicy())))
+    except OSError as error:
         return str(error)
     finally:
         namespace.close()
@@ -132,8 +120,7 @@ class SandboxNetwork:
 
     async def _open(self) -> None:
         self._namespace = NetworkNamespace()
-        for argv, text in _commands(self._policy, links=True):
-            await self._tool(argv, text)
+        await self._apply(self._policy, first=True)
         with self._namespace.entered():
             proxy = self._listener(socket.AF_INET, "127.0.0.1", firewall.PROXY_PORT)
             relays = [self._listener(socket.AF_INET, "127.0.0.1", firewall.RELAY_PORT)]
@@ -142,7 +129,7 @@ class SandboxNetwork:
             names = self._socket(socket.AF_INET, socket.SOCK_DGRAM)
             names.bind(("127.0.0.1", firewall.NAMES_PORT))
         tunnels = Tunnels(Allowed(self._policy))
-        relay = Relay(tunnels, ip_address(firewall.NAMESERVER))
+        relay = Relay(tunnels, ip_address(links.NAMESERVER))
         start = asyncio.get_running_loop().create_task
         self._tasks = [
             start(tunnels.serve(proxy, HttpProxy(tunnels).handle)),
@@ -163,17 +150,13 @@ class SandboxNetwork:
         made.listen(_BACKLOG)
         return made
 
-    async def _apply(self, policy: NetworkPolicy) -> None:
-        for argv, text in _commands(policy, links=False):
-            await self._tool(argv, text)
-
-    async def _tool(self, argv: list[str], text: str) -> None:
-        start = Start(
-            argv, env=_TOOL_VARIABLES, stdin=text.encode(), lingers=False, within=self.entered()
-        )
-        done = await run_child(start, timeout_s=_LIMIT_S)
-        if not done.ok:
-            raise _failed(f"{argv[0]}: {done.stderr.strip()[-300:] or done.exit_code}")
+    async def _apply(self, policy: NetworkPolicy, *, first: bool = False) -> None:
+        assert self._namespace is not None
+        rules = firewall.ruleset(Allowed(policy))
+        try:
+            await nftables.changed(self._namespace, rules, first=first, ipv6=_has_ipv6())
+        except OSError as error:
+            raise _failed(str(error)) from error
 
     async def _drop(self) -> None:
         for task in self._tasks:
@@ -188,19 +171,6 @@ class SandboxNetwork:
             self._namespace.close()
         self._tasks, self._sockets = [], []
         self._tunnels = self._namespace = None
-
-
-def _commands(policy: NetworkPolicy, *, links: bool) -> list[tuple[list[str], str]]:
-    """The programs to run in the namespace, each with its input."""
-    rules = ([_program("nft") or "nft", "-f", "-"], firewall.ruleset(Allowed(policy)))
-    if not links:
-        return [rules]
-    return [([_program("ip") or "ip", "-batch", "-"], firewall.links(_has_ipv6())), rules]
-
-
-@cache
-def _program(name: str) -> str | None:
-    return shutil.which(name, path=_TOOL_VARIABLES["PATH"])
 
 
 @cache

@@ -107,7 +107,7 @@ class _Opener:
     def _open(self, name: str, mode: str) -> SqliteSession:
         try:
             connection = sqlite3.connect(
-                f"file:{quote(self._path)}?mode={mode}",
+                f"file:{quote(os.fsencode(self._path))}?mode={mode}",
                 timeout=self._busy_s, isolation_level=None, uri=True, cached_statements=512,
             )  # fmt: skip
         except sqlite3.Error as error:

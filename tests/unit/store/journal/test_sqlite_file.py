@@ -94,6 +94,13 @@ def test_a_closed_journal_is_read_where_nothing_can_be_written(path):
     assert os.listdir(path.parent) == [path.name]
 
 
+@pytest.mark.parametrize("name", ["a b?mode=ro#%41'.sqlite", os.fsdecode(b"\xff\xfe.sqlite"), "-x"])
+def test_a_file_may_have_any_name(tmp_path, name):
+    run(tmp_path / name, one_event)
+    assert os.listdir(tmp_path) == [name]
+    assert run(tmp_path / name, contents) == [(1, "a")]
+
+
 def test_a_journal_that_is_not_there_is_made_for_its_owner_only(path):
     for access in (Access.READ, Access.CONTROL):
         with pytest.raises(StorageError, match=r"journal\.sqlite"):

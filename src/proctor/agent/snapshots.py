@@ -1,0 +1,130 @@
+"""A view as JSON and back, so that opening a long run does not read its whole log.
+
+A snapshot saves a position; the log stays the truth. `SHAPE` names the classes as they are now: a
+snapshot of another shape is not used.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from proctor.agent.budgets import Budgets, Cost, Limits
+from proctor.agent.locks import Access, Mode
+from proctor.agent.sequence import Sequence32
+from proctor.agent.view import ActionView, CancelView, TurnView, View, WaitView
+from proctor.kernel.digest import of_json
+from proctor.store.journal.contract import Journal, Snapshot
+
+
+def is_due(version: int, last: int, *, leaving: bool) -> bool:
+    """Whether a snapshot is worth its cost: they come in steps that grow with the log, so that all
+    of them together cost no more than the log itself; more often when the run is left."""
+    least, part = (200, 32) if leaving else (1000, 4)
+    return version - last >= max(least, version // part)
+
+
+_PLAIN = (
+    "run_id", "version", "state", "task", "config_digest", "epoch", "on_unknown", "parent",
+    "owner", "fence", "last_ms", "candidate", "corrections", "max_corrections", "aim",
+    "aim_reason", "grants", "revision",
+)  # fmt: skip
+_TUPLES = ("checks", "unsettled", "open_actions", "open_waits")
+
+
+def _names(cls: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(cls))
+
+
+_ACTION, _WAIT, _TURN, _CANCEL = (_names(c) for c in (ActionView, WaitView, TurnView, CancelView))
+_RESOURCES, _MET, _PROCESSES = (_ACTION.index(n) for n in ("resources", "met", "processes"))
+_CALLS, _OUTCOMES = _TURN.index("calls"), _TURN.index("outcomes")
+SHAPE = of_json([1, _names(View), _names(Budgets), _ACTION, _WAIT, _TURN, _CANCEL])
+
+
+def to_json(view: View) -> dict[str, Any]:
+    """The whole view."""
+    body: dict[str, Any] = {name: getattr(view, name) for name in (*_PLAIN, *_TUPLES)}
+    body["actions"] = [_action(action) for action in view.actions]
+    body["waits"] = [_values(wait, _WAIT) for wait in view.waits]
+    body["turns"] = [_values(turn, _TURN) for turn in view.turns]
+    body["items"] = list(view.items)
+    body["cancel"] = None if view.cancel is None else _values(view.cancel, _CANCEL)
+    budgets = view.budgets
+    body["budgets"] = {
+        "limits": budgets.limits.to_json(),
+        "spent": budgets.spent.to_json(),
+        "open": {name: cost.to_json() for name, cost in budgets.open.items()},
+    }
+    return body
+
+
+def from_json(body: Mapping[str, Any]) -> View:
+    """The view of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
+    given: dict[str, Any] = {name: body[name] for name in _PLAIN}
+    given |= {name: tuple(body[name]) for name in _TUPLES}
+    given["actions"] = _sequence([_to_action(values) for values in body["actions"]])
+    given["waits"] = _sequence([WaitView(*values) for values in body["waits"]])
+    given["turns"] = _sequence([_to_turn(values) for values in body["turns"]])
+    given["items"] = _sequence([_to_item(kind, value) for kind, value in body["items"]])
+    given["cancel"] = None if body["cancel"] is None else CancelView(*body["cancel"])
+    budgets = body["budgets"]
+    held = {name: Cost.from_json(cost) for name, cost in budgets["open"].items()}
+    given["budgets"] = Budgets(
+        Limits.from_json(budgets["limits"]),
+        Cost.from_json(budgets["spent"]),
+        sum(held.values(), Cost()),
+        held,
+    )
+    return View(**given)
+
+
+def _values(value: Any, names: Sequence[str]) -> list[Any]:
+    return [getattr(value, name) for name in names]
+
+
+def _action(action: ActionView) -> list[Any]:
+    values = _values(action, _ACTION)
+    values[_RESOURCES] = [[access.mode.value, access.path] for access in action.resources]
+    return values
+
+
+def _to_action(values: list[Any]) -> ActionView:
+    values = list(values)
+    values[_RESOURCES] = tuple(Access(Mode(mode), path) for mode, path in values[_RESOURCES])
+    values[_MET] = tuple(values[_MET])
+    values[_PROCESSES] = tuple(values[_PROCESSES])
+    return ActionView(*values)
+
+
+def _to_turn(values: list[Any]) -> TurnView:
+    values = list(values)
+    values[_CALLS] = tuple(values[_CALLS])
+    values[_OUTCOMES] = {name: tuple(pair) for name, pair in values[_OUTCOMES].items()}
+    return TurnView(*values)
+
+
+def _to_item(kind: str, value: Any) -> tuple[str, Any]:
+    return kind, tuple(value) if isinstance(value, list) else value
+
+
+def _sequence(items: list[Any]) -> Sequence32[Any]:
+    return Sequence32.of(items)
+
+
+async def load_snapshot(journal: Journal, run_id: str) -> View | None:
+    """The newest usable snapshot's view, or None: then the log is read from its beginning."""
+    found = await journal.load_snapshot(run_id, version=SHAPE)
+    if found is None:
+        return None
+    try:
+        view = from_json(found.body)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return view if (view.version, view.run_id) == (found.seq, run_id) else None
+
+
+async def keep_snapshot(journal: Journal, view: View, fence: int) -> bool:
+    """Keep the view; whether the journal took it."""
+    return await journal.save_snapshot(
+        view.run_id, fence, Snapshot(view.version, SHAPE, to_json(view))
+    )
