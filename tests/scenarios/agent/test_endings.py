@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from tests.scenarios.agent.conftest import KINDS
 from tests.scenarios.agent.places import TIMING, agents, consistent, said
 from tests.scenarios.agent.test_answers import effects, scripted, turn
 
@@ -361,6 +362,7 @@ def test_what_a_policy_proposes_wrongly_is_no_action(place, socket):
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("place", KINDS, indirect=True)
 def test_several_workers_serve_one_journal_and_each_run_has_one_owner(place, socket):
     policy = scripted(turn(("non_repeatable", {}), ("ask", {"question": "?"})), said)
 
