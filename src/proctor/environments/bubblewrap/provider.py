@@ -18,6 +18,7 @@ from proctor.environments.contract import (
     Resources,
 )
 from proctor.environments.limits import TIMEOUT_CEILING_S
+from proctor.environments.netns.metadata import Tables, guard
 from proctor.environments.netns.sandbox import problem as switching_problem
 from proctor.environments.network import (
     NetworkMode,
@@ -128,12 +129,17 @@ class BubblewrapEnvironment(Environment):
             options.timeout_ceiling_s, options.processes, options.expose, options.storage_mb
         )
         session = BubblewrapSession(spec, labels, here, settings)
+        if here.ids is not None and _shares_network(spec.network) and not switching_problem():
+            await guard(here.ids[0])
         try:
             await session.place(spec.copies)
         except BaseException:
             await session.close()
             raise
         return session
+
+    def owned(self) -> Tables:
+        return Tables()
 
     def facts(self) -> dict[str, Any]:
         here = machine()
@@ -145,6 +151,11 @@ class BubblewrapEnvironment(Environment):
             "host_user": os.geteuid() if here.ids is None else here.ids[0],
             "nested_user_namespaces": "--disable-userns" not in here.namespaces,
         }
+
+
+def _shares_network(phases: NetworkPhases) -> bool:
+    """Whether a sandbox is in the host's own network."""
+    return phases.baseline.mode is NetworkMode.PUBLIC and not needs_switching(phases)
 
 
 def _resource_notices(wishes: Resources) -> list[tuple[str, str]]:
