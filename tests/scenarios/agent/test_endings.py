@@ -397,5 +397,30 @@ def test_several_workers_serve_one_journal_and_each_run_has_one_owner(place, soc
     asyncio.run(scenario())
 
 
+def test_a_run_that_cannot_be_driven_is_given_up_and_the_worker_goes_on(place, socket):
+    def policy(task):
+        if task["goal"] == "bad" and serving:
+            raise RuntimeError("no such policy")
+        return scripted(said)(task)
+
+    serving = []
+
+    async def scenario():
+        stop = asyncio.Event()
+        async with agents(place, socket, policy=policy) as found:
+            bad, good = await found.submit("bad"), await found.submit("good")
+            serving.append(True)
+            worker = asyncio.create_task(found.serve(stop))
+            async for _ in found.watch(good):
+                pass
+            stop.set()
+            await worker
+            assert str(found.failures[bad]) == "no such policy"
+            assert (await found.view(bad)).state == "ready"
+            assert (await found.setup.journal.run_row(bad)).owner is None
+
+    asyncio.run(scenario())
+
+
 def test_events_of_the_log_are_all_known():
     assert len(ev.KINDS) == len(set(ev.KINDS.values())) > 30

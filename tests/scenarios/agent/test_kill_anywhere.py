@@ -8,6 +8,8 @@ from tests.scenarios.agent.places import agents, consistent
 
 from proctor.testing.otherside import ask
 
+pytestmark = pytest.mark.slow
+
 HITS = 150
 """More than the points that an undisturbed run passes: the last ones do not kill it."""
 SAMPLE = set(random.Random(3).sample(range(1, 100), 6))
