@@ -102,6 +102,7 @@ start_engines() {
         return
     fi
     mkdir -p "$folder" && chmod 700 "$folder"
+    cd "$folder"  # podman's watchers write into the folder that it was started in
     cat "$forwarding" >"$folder/forwarding"
     if command -v dockerd >/dev/null; then start_docker; else say "dockerd is not installed"; fi
     if command -v podman >/dev/null && command -v runc >/dev/null; then start_podman
@@ -151,6 +152,7 @@ watchers() {
 stop_engines() {
     local engine place watcher
     [ -d "$folder" ] || return 0
+    cd /
     for engine in docker podman; do
         [ -e "$folder/$engine.pid" ] || continue
         remove_containers "$folder/$engine.sock" 2>/dev/null || say "$engine kept containers"

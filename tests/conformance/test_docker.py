@@ -9,11 +9,12 @@ from tests.engines import IMAGE, address, ensure_image, missing
 from proctor.environments.contract import Environment, EnvironmentSpec, Resources
 from proctor.environments.docker import Containers, DockerEnvironment, DockerOptions
 from proctor.environments.docker.endpoint import endpoint
+from proctor.environments.netns.sandbox import problem as switching_problem
 from proctor.environments.network import NetworkMode, NetworkPhases, NetworkPolicy
 from proctor.testing.conformance.environment import EnvironmentConformance
+from proctor.testing.conformance.environment_network import NetworkCases, host_address
 
 OFFLINE = NetworkPolicy(NetworkMode.NO_NETWORK)
-LISTED = NetworkPolicy(NetworkMode.ALLOWLIST, ("example.org",))
 
 
 class Contained(EnvironmentConformance):
@@ -35,8 +36,9 @@ class Contained(EnvironmentConformance):
         return EnvironmentSpec(absolute_paths=True, network=phases)
 
     def unsupported(self) -> list[EnvironmentSpec]:
+        broken = NetworkPolicy(NetworkMode.ALLOWLIST, ("http://example.org/",))
         return [
-            EnvironmentSpec(network=NetworkPhases(LISTED, LISTED, LISTED)),
+            EnvironmentSpec(network=NetworkPhases(broken, broken, broken)),
             EnvironmentSpec(workdir="/proc/x"),
             EnvironmentSpec(copies=(("/etc/hosts", "/dev/x"),)),
             EnvironmentSpec(resources=Resources(gpus=1)),
@@ -52,4 +54,28 @@ class TestDocker(Contained):
 
 
 class TestPodman(Contained):
+    engine = "podman"
+
+
+class Switched(NetworkCases):
+    """Containers whose policy is switched: the cases of networks only."""
+
+    engine = ""
+
+    @pytest.fixture(autouse=True)
+    def _may_switch(self, need):
+        need(*missing(self.engine))
+        need(not switching_problem(), f"network policies cannot be switched: {switching_problem()}")
+        need(host_address(), "this machine has no network address besides the loopback")
+        ensure_image(self.engine)
+
+    environment = Contained.environment
+    traces = Contained.traces
+
+
+class TestDockerSwitched(Switched):
+    engine = "docker"
+
+
+class TestPodmanSwitched(Switched):
     engine = "podman"

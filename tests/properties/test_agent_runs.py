@@ -4,6 +4,8 @@ import random
 from collections import Counter
 from decimal import Decimal
 
+import pytest
+
 from proctor.agent import commands as cmd
 from proctor.agent import events as ev
 from proctor.agent.budgets import Cost, Limits
@@ -108,7 +110,7 @@ MAKE = {
 OFTEN = ["ask", "reply", "start", "start", "end", "settle", "answer", "candidate", "judge"]
 SELDOM = ["close", "cancel", "drop", "refuse", "tell", "move", "claim", "open"]
 KINDS = [k for k in MAKE if k not in SELDOM] * 2 + OFTEN * 12 + SELDOM
-SEEDS = range(120)
+SEEDS = range(60)
 
 
 def rights(view: View) -> None:
@@ -182,6 +184,7 @@ def play(seed: int) -> Counter:
     return seen
 
 
+@pytest.mark.slow
 def test_replay_equals_the_view_and_every_promise_holds():
     seen = sum((play(seed) for seed in SEEDS), Counter())
     wanted = set(RUN_STATES) | {f"action {s}" for s in ACTION_STATES if s != "verifying"}

@@ -20,7 +20,7 @@ from proctor.agent.setup import Hub, Setup
 from proctor.agent.showing import next_moves
 from proctor.agent.view import View
 from proctor.kernel.agent_states import ENDED_RUN_STATES
-from proctor.kernel.errors import UsageError
+from proctor.kernel.errors import StorageError, UsageError
 from proctor.store.journal.contract import Message, RunFilter, StoredEvent
 from proctor.store.leases import owner_name
 
@@ -37,13 +37,17 @@ class Shown:
 
 
 class Agents:
-    """Agent runs of one journal. For one event loop; any number of processes may have one each."""
+    """Agent runs of one journal. For one event loop; any number of processes may have one each.
+
+    `failures`: why `serve` gave runs up (a policy that cannot be made, a fault of the runtime).
+    """
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.owner = owner_name()
         self._hub = Hub()
         self._driving: dict[str, Coordinator] = {}
+        self.failures: dict[str, BaseException] = {}
 
     # --- tasks
 
@@ -106,8 +110,8 @@ class Agents:
                 woken.cancel()
                 for name, task in [(n, t) for n, t in tasks.items() if t.done()]:
                     del tasks[name]
-                    view = task.result()
-                    if view is not None and await self._has_mail(name, view):
+                    driven = task.result() is not None
+                    if driven and await self.setup.journal.inbox_pending(name):
                         pending.add(name)
         finally:
             end_listening()
@@ -126,11 +130,6 @@ class Agents:
         finally:
             if self._driving.get(run_id) is coordinator:
                 del self._driving[run_id]
-
-    async def _has_mail(self, run_id: str, view: View) -> bool:
-        if view.state in ("suspended", *ENDED_RUN_STATES) and run_id not in self._driving:
-            return bool(await self.setup.journal.inbox_pending(run_id))
-        return view.state != "suspended" and bool(await self.setup.journal.inbox_pending(run_id))
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Drive every run of the journal that can go on, until `stop` is set; then hand over.
@@ -157,13 +156,16 @@ class Agents:
                 await asyncio.wait(tasks.values())
             self._forget(tasks)
 
-    @staticmethod
-    def _forget(tasks: "dict[str, asyncio.Task[View | None]]") -> None:
+    def _forget(self, tasks: "dict[str, asyncio.Task[View | None]]") -> None:
+        """Drop what is done. A run whose driver failed is left to other workers; a journal that
+        fails ends this one."""
         for name, task in [(n, t) for n, t in tasks.items() if t.done()]:
             del tasks[name]
             error = task.exception()
-            if error is not None and not isinstance(error, LostRun):
+            if isinstance(error, StorageError):
                 raise error
+            if error is not None and not isinstance(error, LostRun):
+                self.failures[name] = error
 
     async def _claimable(self, driven: Mapping[str, Any]) -> list[str]:
         journal = self.setup.journal
@@ -174,7 +176,7 @@ class Agents:
         while page := await journal.runs(which, after=after):
             after = page[-1].run_id
             for row in page:
-                if row.run_id in driven:
+                if row.run_id in driven or row.run_id in self.failures:
                     continue
                 quiet = row.state in ("waiting", "suspended", "stopped") and row.run_id not in due
                 if not quiet or await journal.inbox_pending(row.run_id):

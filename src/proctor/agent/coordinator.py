@@ -20,7 +20,7 @@ from proctor.agent.snapshots import is_due, keep_snapshot
 from proctor.agent.turns import next_turn
 from proctor.agent.verify import judge, review_subject
 from proctor.agent.view import View
-from proctor.kernel.errors import StorageError
+from proctor.kernel.errors import ProctorError, StorageError
 from proctor.kernel.faults import fault_point
 from proctor.store.journal.contract import Lease
 from proctor.store.leases import is_dead
@@ -28,8 +28,10 @@ from proctor.store.leases import is_dead
 _EARLY = 3  # a lease is renewed at a third of its time
 
 
-class RunIsOwned(Exception):
+class RunIsOwned(ProctorError):
     """Another worker drives this run."""
+
+    code = "agent_run_owned"
 
 
 class Coordinator:
@@ -56,7 +58,11 @@ class Coordinator:
         Raises RunIsOwned, LostRun (another worker took it over), UnknownRun, StorageError.
         """
         lease = await self._claim()
-        desk = await self._open(lease)
+        try:
+            desk = await self._open(lease)
+        except BaseException:
+            await self._setup.journal.release(lease)
+            raise
         self._desk = desk
         desk.leave = self._leaving
         end_listening = self._hub.listen(self._run_id, desk.mail_arrived)

@@ -89,7 +89,9 @@ def close_wait(view: View, command: cmd.CloseWait, now_ms: int) -> Decision:
     if wait.kind == "approval" and command.how == "arrived" and value.get("scope") == "run":
         extra = (ev.PermissionGranted(wait.subject, command.by, value.get("expires_ms")),)
     if wait.kind == "workspace" and command.how == "arrived":
-        extra = (ev.WorkspaceRevised(str(wait.spec.get("found", ""))),)
+        found = str(wait.spec.get("found", ""))
+        # Files that could not be read have no revision: the next look gives one.
+        extra = (ev.WorkspaceRevised(found if found.startswith("sha256:") else ""),)
     if wait.action is not None and command.how in ("arrived", "superseded"):
         extra += _cancelled_with_run(view, wait.action)
     return (closed, *extra, *unblocked(view))

@@ -67,7 +67,11 @@ async def _look_at_workspace(desk: Desk, action_id: str) -> None:
     """Compare the files with what they were; writes that nobody declared are reported."""
     if desk.setup.workspace is None:
         return
-    now = dict(await desk.setup.workspace.manifest())
+    try:
+        now = dict(await desk.setup.workspace.manifest())
+    except (OSError, ValueError) as error:
+        desk.recorder.apply(cmd.Diverge(f"cannot be read: {error}"))
+        return
     before, desk.manifest = desk.manifest, now
     if before is None or before == now:
         return

@@ -15,7 +15,7 @@ from proctor.agent.decide import decide, fold
 from proctor.agent.projection import moment, needs_barrier, rows
 from proctor.agent.view import View
 from proctor.kernel.clock import Clock
-from proctor.kernel.errors import RuntimeFault, StorageError
+from proctor.kernel.errors import ProctorError, RuntimeFault, StorageError
 from proctor.kernel.faults import fault_point
 from proctor.store.journal.contract import (
     Appended,
@@ -33,8 +33,10 @@ _COMMIT_TRIES = 5
 _COMMIT_PAUSE_S = 0.2
 
 
-class LostRun(Exception):
-    """Somebody else owns the run: nothing may be started or recorded any more."""
+class LostRun(ProctorError):
+    """Another worker has taken the run over: this one stops."""
+
+    code = "agent_run_lost"
 
 
 def now_ms(clock: Clock) -> int:

@@ -57,7 +57,12 @@ async def _check_workspace(desk: Desk, changed_by: list[ActionView]) -> None:
     attempt may have written is expected."""
     if desk.setup.workspace is None:
         return
-    desk.manifest = dict(await desk.setup.workspace.manifest())
+    try:
+        desk.manifest = dict(await desk.setup.workspace.manifest())
+    except (OSError, ValueError) as error:
+        if not desk.view.ended:
+            desk.recorder.apply(cmd.Diverge(f"cannot be read: {error}"))
+        return
     found = revision_of(desk.manifest)
     if desk.view.revision in ("", found) or changed_by:
         desk.recorder.apply(cmd.Revise(found, changed_by[0].id if changed_by else ""))

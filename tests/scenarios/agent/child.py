@@ -1,6 +1,6 @@
 """A worker process: drives one run, and at a fault point dies or freezes.
 
-    python -m tests.scenarios.agent.child PLACE SOCKET RUN_ID [kill|stop POINT HIT]
+    python -m tests.scenarios.agent.child PLACE SOCKET RUN_ID [kill|stop POINT|any HIT]
 
 A frozen worker is woken by SIGCONT; its lease lasts a second. Exit code 3: the run was lost.
 """
@@ -43,7 +43,8 @@ def main() -> None:
     if fault:
         deed, point, hit = fault
         if deed == "kill":
-            faults.install(Injector(FaultPlan("kill", point, int(hit))))
+            at = None if point == "any" else point
+            faults.install(Injector(FaultPlan("kill", at, int(hit))))
         else:
             timing = replace(TIMING, lease_ttl_s=1.0)
             faults.install(Freezer(point, int(hit)))

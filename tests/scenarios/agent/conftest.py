@@ -34,11 +34,12 @@ def place(request, tmp_path):
 @pytest.fixture
 def worker(socket):
     """`worker(place, run_id, point, hit)`: a worker that is killed there, to its end; its exit
-    code."""
+    code. Without a point: the hit-th of all points."""
 
     def run(place, run_id, *fault):
         argv = [sys.executable, "-m", "tests.scenarios.agent.child"]
         argv += [place.text(), socket, run_id]
+        fault = ("any", *fault) if len(fault) == 1 else fault
         argv += ["kill", *(str(word) for word in fault)] if fault else []
         done = subprocess.run(
             argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False

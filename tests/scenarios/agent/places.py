@@ -58,6 +58,15 @@ def script_of(name: str, effect: str):
         return ScriptedPolicy(
             [Proposal("", (ToolCall("c1", "process", {"argv": effect.split("|")}),))]
         )
+    if name == "mixed":
+        calls = (
+            ToolCall("c1", "idempotent", {"path": "a"}),
+            ToolCall("c2", "queryable", {"path": "b"}),
+            ToolCall("c3", "subtask", {"goal": f"one {effect}"}),
+            ToolCall("c4", "pure", {"path": "c"}),
+        )
+        more = (ToolCall("c1", "non_repeatable", {"path": "a"}),)
+        return ScriptedPolicy([Proposal("", calls), Proposal("", more), said])
     assert name == "subtask"
     return ScriptedPolicy([Proposal("", (ToolCall("c1", "subtask", {"goal": f"ask {effect}"}),))])
 

@@ -196,6 +196,29 @@ def test_files_that_changed_while_nobody_worked_are_a_wait(place, socket, root):
     asyncio.run(scenario())
 
 
+def test_a_workspace_that_is_gone_is_a_wait(place, socket, root):
+    steps = (turn(("ask", {"question": "?"})), turn(write("good")), Proposal("done"))
+
+    async def scenario():
+        setup = here(root, *steps)
+        setup["tools"] += [t for t in all_tools(socket) if t.name == "ask"]
+        async with agents(place, socket, **setup) as found:
+            run_id = await found.submit("g")
+            await found.drive(run_id)
+            root.rename(root.parent / "elsewhere")
+            await found.answer(run_id, "w1", "go")
+            view = await found.drive(run_id)
+            (wait,) = view.waiting("workspace")
+            assert "cannot be read" in wait.spec["found"]
+            (root.parent / "elsewhere").rename(root)
+            await found.answer(run_id, wait.id, None, by="ann")
+            assert (await found.drive(run_id)).state == "done"
+            assert (root / "out").read_text() == "good"
+            assert (await found.view(run_id)).revision.startswith("sha256:")
+
+    asyncio.run(scenario())
+
+
 def test_a_write_that_was_not_declared_is_reported(place, socket, root):
     steps = (turn(write("x", "secret", declared="out")), turn(write("y")), said)
 

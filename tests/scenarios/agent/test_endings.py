@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from tests.scenarios.agent.conftest import KINDS
 from tests.scenarios.agent.places import TIMING, agents, consistent, said
 from tests.scenarios.agent.test_answers import effects, scripted, turn
 
@@ -361,6 +362,7 @@ def test_what_a_policy_proposes_wrongly_is_no_action(place, socket):
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("place", KINDS, indirect=True)
 def test_several_workers_serve_one_journal_and_each_run_has_one_owner(place, socket):
     policy = scripted(turn(("non_repeatable", {}), ("ask", {"question": "?"})), said)
 
@@ -391,6 +393,31 @@ def test_several_workers_serve_one_journal_and_each_run_has_one_owner(place, soc
                 assert (await effects(socket, view))["a1"] == 1
                 fences = [b["fence"] for b in await bodies(one, run_id, "run.claimed")]
                 assert fences == sorted(set(fences))
+
+    asyncio.run(scenario())
+
+
+def test_a_run_that_cannot_be_driven_is_given_up_and_the_worker_goes_on(place, socket):
+    def policy(task):
+        if task["goal"] == "bad" and serving:
+            raise RuntimeError("no such policy")
+        return scripted(said)(task)
+
+    serving = []
+
+    async def scenario():
+        stop = asyncio.Event()
+        async with agents(place, socket, policy=policy) as found:
+            bad, good = await found.submit("bad"), await found.submit("good")
+            serving.append(True)
+            worker = asyncio.create_task(found.serve(stop))
+            async for _ in found.watch(good):
+                pass
+            stop.set()
+            await worker
+            assert str(found.failures[bad]) == "no such policy"
+            assert (await found.view(bad)).state == "ready"
+            assert (await found.setup.journal.run_row(bad)).owner is None
 
     asyncio.run(scenario())
 

@@ -15,6 +15,8 @@ from proctor.environments.proctable import live_members
 from proctor.kernel.errors import StorageError
 from proctor.testing.otherside import ask
 
+pytestmark = pytest.mark.slow
+
 both = pytest.mark.parametrize("place", KINDS, indirect=True)
 
 

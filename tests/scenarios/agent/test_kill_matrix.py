@@ -9,6 +9,8 @@ from tests.scenarios.agent.places import agents, consistent
 
 from proctor.testing.otherside import ask
 
+pytestmark = pytest.mark.slow
+
 EFFECTS = ("pure", "idempotent", "queryable", "non_repeatable")
 
 # How far the action had come when the worker died.

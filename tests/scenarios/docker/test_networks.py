@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from proctor.environments.contract import EnvironmentSpec
+from proctor.environments.docker import provider
 from proctor.environments.network import NetworkMode, NetworkPhases, NetworkPolicy
 from proctor.kernel.errors import EnvironmentFault
 
@@ -47,7 +48,13 @@ def service():
     thread.join(10)
 
 
-def test_policies_are_switched_on_the_running_container(place):
+@pytest.fixture
+def without_root(monkeypatch):
+    """A driver that may not enter network namespaces: the engine has to switch."""
+    monkeypatch.setattr(provider, "switching_problem", lambda: "it takes root")
+
+
+def test_policies_are_switched_on_the_running_container(place, without_root):
     async def reached(session, port):
         return await session.exec(["python3", "-c", PROBE, str(port)], timeout_s=30)
 
@@ -67,7 +74,7 @@ def test_policies_are_switched_on_the_running_container(place):
     place.run(case, EnvironmentSpec(network=NetworkPhases(PUBLIC, OFFLINE, PUBLIC)))
 
 
-def test_a_baseline_without_network_is_in_force_before_anything_runs(place):
+def test_a_baseline_without_network_is_in_force_before_anything_runs(place, without_root):
     async def case(session):
         before = (await session.exec(INTERFACES)).stdout.split()
         await session.set_network(PUBLIC)
@@ -104,3 +111,34 @@ def test_nobody_inside_can_change_the_network(place):
         assert "PermissionError" in forged.stderr
 
     place.run(case)
+
+
+def test_a_driver_without_rights_refuses_allow_lists(place, without_root):
+    listed = NetworkPolicy(NetworkMode.ALLOWLIST, ("example.org",))
+    spec = EnvironmentSpec(network=NetworkPhases(PUBLIC, listed, PUBLIC))
+    (problem,) = place.environment().problems(spec)
+    assert "it takes root" in problem
+
+
+def test_an_allow_list_holds_after_all_processes_were_killed(place):
+    listed = NetworkPolicy(NetworkMode.ALLOWLIST, ("198.51.100.0/24",))
+
+    async def case(session):
+        script = (
+            "import socket; s = socket.socket(); s.settimeout(5)\n"
+            "try: s.connect(('192.0.2.77', 80)); print('reached')\n"
+            "except ConnectionRefusedError: print('refused')"
+        )
+        said = []
+        for _ in range(2):
+            said.append((await session.exec(["python3", "-c", script])).stdout)
+            await session.kill_processes()
+        resolver = await session.exec("cat /etc/resolv.conf; env | grep -c ^http_proxy=")
+        return said, resolver.stdout
+
+    said, resolver = place.run(
+        case, EnvironmentSpec(network=NetworkPhases(listed, OFFLINE, listed))
+    )
+    assert said == ["refused\n", "refused\n"]
+    assert resolver.startswith("nameserver 198.18.0.1\n")
+    assert resolver.endswith("\n1\n")

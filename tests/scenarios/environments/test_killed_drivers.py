@@ -90,12 +90,16 @@ def network_of(pid: int | str) -> str:
         return ""
 
 
-def host_network() -> tuple[list[str], list[str]]:
-    """The host's interfaces, but for those of container engines, and our firewall tables."""
-    engines_own = ("veth", "docker", "cni", "br-", "podman")
-    links = sorted(n for n in os.listdir("/sys/class/net") if not n.startswith(engines_own))
+def host_links() -> list[str]:
+    """The host's interfaces, but for those of container engines."""
+    engines_own = ("veth", "docker", "cni", "br-", "podman", "prtest")
+    return sorted(n for n in os.listdir("/sys/class/net") if not n.startswith(engines_own))
+
+
+def tables_of(pid: int) -> list[str]:
+    """A driver's tables in the host's firewall."""
     done = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=False)
-    return links, [line for line in done.stdout.splitlines() if "proctor" in line]
+    return [line for line in done.stdout.splitlines() if f"proctor_{pid}_" in line]
 
 
 @pytest.fixture
@@ -109,7 +113,7 @@ def usable(need, provider):
 
 def check(provider: str, dice: random.Random, temp: Path) -> None:
     """Kill a driver at one random point and look at what is left."""
-    before = host_network()
+    before = host_links()
     driver = Driver(provider, "busy", temp)
     try:
         for _ in range(dice.randint(1, STEPS)):
@@ -124,7 +128,8 @@ def check(provider: str, dice: random.Random, temp: Path) -> None:
     assert driver.traces() == []
     if provider in engines.ADDRESSES:
         assert driver.containers() == []
-    assert host_network() == before
+    assert host_links() == before
+    assert tables_of(driver.process.pid) == []
     assert not networks & {network_of(pid) for pid in proctable.pids()}
 
 

@@ -6,6 +6,7 @@ import pytest
 from tests.scenarios.environments.providers import LISTED, NOTHING, Provider
 
 from proctor.environments.contract import Resources
+from proctor.environments.netns.sandbox import problem as switching_problem
 
 SANDBOXES = ("bubblewrap", "docker", "podman")
 POLICIES = {"no-network": NOTHING, "allowlist": LISTED}
@@ -43,18 +44,14 @@ class Cell:
 
 
 @pytest.fixture(
-    params=[
-        (provider, policy)
-        for provider in SANDBOXES
-        for policy in POLICIES
-        if provider == "bubblewrap" or policy == "no-network"  # docker refuses allow-lists
-    ],
+    params=[(provider, policy) for provider in SANDBOXES for policy in POLICIES],
     ids="-".join,
 )
 def cell(request, need):
     made = Cell(*request.param)
     reason = made.provider.missing()
     need(not reason, f"{made.provider.name}: {reason}")
+    need(made.policy is NOTHING or not switching_problem(), switching_problem())
     return made
 
 
@@ -64,4 +61,5 @@ def sandbox(request, need):
     made = Cell(request.param, "no-network")
     reason = made.provider.missing()
     need(not reason, f"{made.provider.name}: {reason}")
+    need(made.policy is NOTHING or not switching_problem(), switching_problem())
     return made

@@ -504,6 +504,28 @@ def test_without_privileges_the_policy_is_one_for_all_phases(monkeypatch):
     assert set(shown.split()) == {"all", "default", "lo"}
 
 
+def test_options_change_single_phases_and_the_list():
+    def adapted(phases, **options):
+        environment = BubblewrapEnvironment(BubblewrapOptions(**options))
+        spec = environment.adapt(EnvironmentSpec(network=phases))
+        assert environment.adapt(spec) == spec
+        return spec.network
+
+    public = NetworkPolicy()
+    listed = NetworkPolicy(NetworkMode.ALLOWLIST, ("x.org",))
+    own = NetworkPolicy(NetworkMode.ALLOWLIST, ("y.org", "10.0.0.0/8"))
+    task = NetworkPhases(public, listed, public)
+    assert adapted(task) == task
+    assert adapted(task, network={"run": "no-network"}) == NetworkPhases(public, OFF, public)
+    assert adapted(task, allowed_hosts=own.hosts) == NetworkPhases(public, own, public)
+    assert adapted(task, network="allowlist", allowed_hosts=own.hosts) == NetworkPhases(*[own] * 3)
+    both = {"baseline": "no-network", "evaluation": "allowlist"}
+    empty = NetworkPolicy(NetworkMode.ALLOWLIST)
+    assert adapted(task, network=both) == NetworkPhases(OFF, listed, empty)
+    environment = BubblewrapEnvironment(BubblewrapOptions(network=both))
+    assert "without hosts" in environment.problems(EnvironmentSpec(network=task))[0]
+
+
 # --- the provider
 
 
@@ -523,7 +545,8 @@ def test_wishes_users_and_options():
         run("id", user="agent")
     assert caught.value.fault_code == "unsupported"
     assert run("id -u", user="root").stdout == "0\n"
-    for odd in ({"network": "allowlist"}, {"expose": ["relative"]}, {"expose": ["/"]},
+    for odd in ({"network": "none"}, {"network": {"run": "none"}}, {"network": {"start": "public"}},
+                {"allowed_hosts": "x"}, {"expose": ["relative"]}, {"expose": ["/"]},
                 {"expose": ["/usr/lib"]}, {"expose": ["/etc"]}, {"expose": ["/no/such"]},
                 {"expose": ["/opt/"]}, {"processes": 1}, {"unknown": 1}):  # fmt: skip
         with pytest.raises(ValidationError):

@@ -103,7 +103,7 @@ def test_rules_replace_those_before_and_wrong_ones_are_told(namespace):
             nftables.apply_now("table inet proctor { chain redirect {}}")
     assert shown.count("table inet proctor") == 1
     assert "redirect to" not in shown
-    assert "proctor" not in nft("list", "tables")
+    assert "table inet proctor\n" not in nft("list", "tables")
 
 
 def test_changes_are_made_in_order_although_nobody_waits(namespace):

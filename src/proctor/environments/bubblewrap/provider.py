@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -18,13 +18,14 @@ from proctor.environments.contract import (
     Resources,
 )
 from proctor.environments.limits import TIMEOUT_CEILING_S
+from proctor.environments.netns.metadata import Tables, guard
 from proctor.environments.netns.sandbox import problem as switching_problem
 from proctor.environments.network import (
     NetworkMode,
     NetworkPhases,
-    NetworkPolicy,
     needs_switching,
 )
+from proctor.environments.phasing import Mode, PhaseModes, phased
 from proctor.environments.proxy.allowed import unusable
 from proctor.environments.wishes import image_notices, resource_notices
 from proctor.kernel.errors import EnvironmentFault
@@ -37,7 +38,9 @@ _PHASES = ("baseline", "run", "evaluation")
 class BubblewrapOptions(BaseModel):
     """`-p environment.KEY=VALUE` of `bubblewrap`.
 
-    `network`: one policy for all phases, in place of the task's. `strict_image`: refuse tasks that
+    `network`: one policy for all phases, in place of the task's; `network.baseline`, `.run` and
+    `.evaluation` that of one phase. `allowed_hosts`: whom phases with `allowlist` may reach, in
+    place of the task's list. `strict_image`: refuse tasks that
     name an image or build one, instead of noting that it was not built. `timeout_ceiling_s`: the
     longest that one command may take. `processes`: how many processes a sandbox may have, where
     the machine can tell sandboxes apart. `storage_mb`: how much disk a sandbox may fill whose task
@@ -47,7 +50,8 @@ class BubblewrapOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    network: Literal["public", "no-network"] | None = None
+    network: Mode | PhaseModes | None = None
+    allowed_hosts: tuple[str, ...] = ()
     strict_image: bool = False
     timeout_ceiling_s: float = Field(default=TIMEOUT_CEILING_S, gt=0, allow_inf_nan=False)
     processes: int = Field(default=4_096, ge=16)
@@ -92,10 +96,9 @@ class BubblewrapEnvironment(Environment):
         return []
 
     def adapt(self, spec: EnvironmentSpec) -> EnvironmentSpec:
-        if self._settings.network is None:
-            return spec
-        policy = NetworkPolicy(NetworkMode(self._settings.network))
-        return replace(spec, network=NetworkPhases(policy, policy, policy))
+        options = self._settings
+        phases = phased(spec.network, options.network, options.allowed_hosts)
+        return spec if phases == spec.network else replace(spec, network=phases)
 
     def problems(self, spec: EnvironmentSpec) -> list[str]:
         spec = self.adapt(spec)
@@ -128,12 +131,17 @@ class BubblewrapEnvironment(Environment):
             options.timeout_ceiling_s, options.processes, options.expose, options.storage_mb
         )
         session = BubblewrapSession(spec, labels, here, settings)
+        if here.ids is not None and _shares_network(spec.network) and not switching_problem():
+            await guard(here.ids[0])
         try:
             await session.place(spec.copies)
         except BaseException:
             await session.close()
             raise
         return session
+
+    def owned(self) -> Tables:
+        return Tables()
 
     def facts(self) -> dict[str, Any]:
         here = machine()
@@ -145,6 +153,11 @@ class BubblewrapEnvironment(Environment):
             "host_user": os.geteuid() if here.ids is None else here.ids[0],
             "nested_user_namespaces": "--disable-userns" not in here.namespaces,
         }
+
+
+def _shares_network(phases: NetworkPhases) -> bool:
+    """Whether a sandbox is in the host's own network."""
+    return phases.baseline.mode is NetworkMode.PUBLIC and not needs_switching(phases)
 
 
 def _resource_notices(wishes: Resources) -> list[tuple[str, str]]:
@@ -168,6 +181,8 @@ def _network_problems(phases: NetworkPhases) -> list[str]:
         for host in dict.fromkeys(host for policy in phases.policies for host in policy.hosts)
         if unusable([host])
     ]
+    if any(p.mode is NetworkMode.ALLOWLIST and not p.hosts for p in phases.policies):
+        found.append("an allow-list without hosts: -p environment.allowed_hosts='[\"HOST\"]'")
     if needs_switching(phases) and (reason := switching_problem()):
         modes = ", ".join(f"{name} {getattr(phases, name).mode.value!r}" for name in _PHASES)
         found.append(

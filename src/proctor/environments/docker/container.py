@@ -25,7 +25,8 @@ _DROPPED = ("NET_RAW", "MKNOD")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to make. `processes` is the limit where the specification has no wish."""
+    """What to make. `processes` is the limit where the specification has no wish; `walled`: its
+    way out is not the engine's."""
 
     name: str
     labels: Mapping[str, str]
@@ -35,13 +36,13 @@ class Wanted:
     workdir: str
     env: Mapping[str, str]
     processes: int
+    walled: bool
 
     @property
     def networked(self) -> bool:
-        """Whether some phase has a network."""
-        phases = self.spec.network
-        modes = {p.mode for p in (phases.baseline, phases.run, phases.evaluation)}
-        return modes != {NetworkMode.NO_NETWORK}
+        """Whether it needs a network of the engine's."""
+        modes = {policy.mode for policy in self.spec.network.policies}
+        return NetworkMode.PUBLIC in modes and not self.walled
 
     def to_json(self) -> dict[str, Any]:
         wishes = self.spec.resources
@@ -139,17 +140,21 @@ class Container:
         why = " (out of memory)" if state.get("OOMKilled") else ""
         raise gone(f"container {self.name} has ended{why}: exit code {state.get('ExitCode')}")
 
-    async def restart(self) -> None:
-        """Kill every process in it, whatever that did to its tools, and start it again."""
+    async def restart(self) -> bool:
+        """Kill every process in it, whatever that did to its tools, and start it again.
+
+        False when somebody else's restart, which began after this call, did that.
+        """
         seen = self.kills
         async with self._restarting:
-            if self.kills > seen:  # somebody else's restart has begun after this call
-                return
+            if self.kills > seen:
+                return False
             self.kills += 1
             try:
                 await self.engine.done("POST", f"/containers/{self.name}/restart", {"t": "0"})
             except EngineError as error:
                 raise self.fault(error, "restart it") from error
+        return True
 
     async def plain(self, argv: list[str], *, limit_s: float) -> tuple[int | None, str]:
         """Run a small command of ours as root; its exit code and the start of its output."""

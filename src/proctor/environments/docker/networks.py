@@ -1,32 +1,71 @@
-"""Networks of a container: none, or the engine's default bridge, switched while it runs."""
+"""Networks of a container, switched while it runs.
+
+Either the container has no network of the engine's and the driver makes its way out through a
+firewall inside its network namespace, as for `bubblewrap` ("walled"): that takes a driver with
+root's rights on the machine of the engine. Or the engine connects the container to its default
+bridge and disconnects it.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
 from proctor.environments.docker.container import Container
 from proctor.environments.docker.engine import EngineError
+from proctor.environments.netns.namespace import NetworkNamespace
+from proctor.environments.netns.sandbox import RESOLVER, SandboxNetwork
 from proctor.environments.network import NetworkMode, NetworkPolicy
 from proctor.kernel.errors import EnvironmentFault
 
+_RESOLVE = f"printf '%s' '{RESOLVER.decode()}' > /etc/resolv.conf"
+_CALL_S = 30.0
+
 
 class Networks:
-    """Knows which networks the container had when it was made, and connects it to those only."""
+    """The network of one container, from its creation to its end."""
 
-    def __init__(self, container: Container) -> None:
+    def __init__(self, container: Container, policy: NetworkPolicy, *, walled: bool) -> None:
         self._container = container
+        self._policy = policy
+        self._walled = walled
+        self._wall: SandboxNetwork | None = None
         self._original: list[str] = []
 
-    async def note(self) -> None:
-        """Remember the networks of a new container."""
+    async def created(self) -> None:
+        """The container is made but not started: put the first policy in force."""
         self._original = _names(await self._container.facts())
+        if not self._walled and self._original and self._policy.mode is NetworkMode.NO_NETWORK:
+            await self._connect([])
+
+    async def started(self) -> None:
+        """The container was started, again perhaps, and has a new network namespace."""
+        if not self._walled:
+            return
+        await self._drop_wall()
+        facts = await self._container.facts()
+        pid, own_id = int(facts["State"].get("Pid") or 0), str(facts["Id"])
+        if not _is_here(pid, own_id):
+            raise EnvironmentFault(
+                "the container is not among the processes of this machine, where its network "
+                "would be switched; -p environment.network= sets one policy for all phases",
+                code="unsupported",
+                permanent=True,
+            )
+        self._wall = SandboxNetwork(self._policy, lambda: NetworkNamespace.of_process(pid))
+        await self._wall.open()
+        await self._container.plain(["/bin/sh", "-c", _RESOLVE], limit_s=_CALL_S)
 
     async def switch(self, policy: NetworkPolicy) -> None:
-        """Put `policy` in force and check that it is. Open connections end with a network."""
+        """Put `policy` in force and check that it is. What it does not let through ends."""
+        if self._wall is not None:
+            await self._wall.switch(policy)
+            self._policy = policy
+            return
         if policy.mode is NetworkMode.ALLOWLIST:
             raise EnvironmentFault(
-                "environment 'docker' cannot enforce an allow-list", code="unsupported",
+                "this container was made for policies without an allow-list",
+                code="unsupported",
                 permanent=True,
-            )  # fmt: skip
+            )
         wanted = self._original if policy.mode is NetworkMode.PUBLIC else []
         if policy.mode is NetworkMode.PUBLIC and not wanted:
             raise EnvironmentFault(
@@ -34,6 +73,19 @@ class Networks:
                 code="unsupported",
                 permanent=True,
             )
+        await self._connect(wanted)
+        self._policy = policy
+
+    async def close(self) -> None:
+        """Close every connection that leads out. Idempotent."""
+        await self._drop_wall()
+
+    async def _drop_wall(self) -> None:
+        wall, self._wall = self._wall, None
+        if wall is not None:
+            await wall.close()
+
+    async def _connect(self, wanted: list[str]) -> None:
         present = _names(await self._container.facts())
         for name in present:
             if name not in wanted:
@@ -56,3 +108,13 @@ class Networks:
 def _names(facts: Any) -> list[str]:
     found = facts["NetworkSettings"].get("Networks") or {}
     return [name for name in found if name != "none"]
+
+
+def _is_here(pid: int, container_id: str) -> bool:
+    """Whether the process of this machine with the id `pid` is in the container: engines put the
+    id of a container into the names of its control groups."""
+    try:
+        with open(f"/proc/{pid}/cgroup", encoding="utf-8") as stream:
+            return pid > 0 and container_id in stream.read()
+    except OSError:
+        return False

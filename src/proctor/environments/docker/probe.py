@@ -1,5 +1,6 @@
 """What the engine can do: asked once, before anything runs."""
 
+import os
 import socket
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,9 +18,11 @@ _ANSWER_BYTES = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """`enforced`: which wishes of a specification the engine binds. `facts`: for the record."""
+    """`enforced`: which wishes of a specification the engine binds. `here`: whether it seems to
+    run on this machine. `facts`: for the record."""
 
     enforced: tuple[str, ...]
+    here: bool
     facts: dict[str, Any] = field(hash=False)
 
 
@@ -38,8 +41,11 @@ def probed(endpoint: Endpoint) -> Probed | str:
         "cpus": data.get("CpuCfsQuota"),
         "pids": data.get("PidsLimit"),
     }
+    machine = os.uname()
+    names = (data.get("Name"), data.get("KernelVersion"))
     return Probed(
         tuple(name for name, binds in enforced.items() if binds),
+        endpoint.path is not None and names == (machine.nodename, machine.release),
         {
             "engine": str(data.get("OperatingSystem", "")),
             "engine_version": str(data.get("ServerVersion", "")),
@@ -54,8 +60,8 @@ def _ask(endpoint: Endpoint, target: str) -> Any:
     http = h11.Connection(h11.CLIENT)
     with _connected(endpoint) as stream:
         headers = [("Host", "engine"), ("Connection", "close")]
-        stream.sendall(http.send(h11.Request(method="GET", target=target, headers=headers)) or b"")
-        stream.sendall(http.send(h11.EndOfMessage()) or b"")
+        head = http.send(h11.Request(method="GET", target=target, headers=headers)) or b""
+        stream.sendall(head + (http.send(h11.EndOfMessage()) or b""))
         body, status = bytearray(), 0
         while True:
             event = http.next_event()

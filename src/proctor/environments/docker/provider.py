@@ -19,19 +19,28 @@ from proctor.environments.docker.container import Container, Wanted
 from proctor.environments.docker.endpoint import Endpoint, endpoint
 from proctor.environments.docker.engine import Engine
 from proctor.environments.docker.images import Image, Images, ImageSettings
+from proctor.environments.docker.networks import Networks
 from proctor.environments.docker.owned import Containers, labels_for
 from proctor.environments.docker.probe import probed
 from proctor.environments.docker.session import DockerSession, Place
 from proctor.environments.limits import TIMEOUT_CEILING_S
-from proctor.environments.network import NetworkMode, NetworkPhases, NetworkPolicy
+from proctor.environments.netns.sandbox import problem as switching_problem
+from proctor.environments.netns.sandbox import proxy_variables
+from proctor.environments.network import (
+    NetworkMode,
+    NetworkPhases,
+    NetworkPolicy,
+    lists_hosts,
+    needs_switching,
+)
 from proctor.environments.owner import Owner
+from proctor.environments.proxy.allowed import unusable
 from proctor.environments.wishes import resource_notices
 from proctor.kernel.errors import EnvironmentFault
 
 WORKSPACE = "/app"
 """Where commands start in an image that does not say."""
 
-_PHASES = ("baseline", "run", "evaluation")
 _LOGS = ("/logs", "/logs/agent", "/logs/verifier", "/logs/artifacts")
 _HEALTH_PAUSE_S = 1.0
 
@@ -93,9 +102,7 @@ class DockerEnvironment(Environment):
         found = []
         if spec.image is None and spec.context is None:
             found.append("needs an image: -p environment.image=NAME")
-        for name in _PHASES:
-            if getattr(spec.network, name).mode is NetworkMode.ALLOWLIST:
-                found.append(f"docker cannot enforce an allow-list: {name} network")
+        found += self._network_problems(spec.network)
         for path in (spec.workdir, *(inside for _, inside in spec.copies)):
             first = posixpath.normpath(posixpath.join(WORKSPACE, path or ".")).lstrip("/")
             if first.split("/")[0] in ("", "proc", "sys", "dev") and path != "/":
@@ -148,6 +155,26 @@ class DockerEnvironment(Environment):
 
     # --- parts
 
+    def _network_problems(self, phases: NetworkPhases) -> list[str]:
+        if not lists_hosts(phases):
+            return []
+        found = [
+            f"the allow-list of a network phase holds {host!r}: neither a host name, *.NAME, "
+            "an address nor a network"
+            for host in dict.fromkeys(host for policy in phases.policies for host in policy.hosts)
+            if unusable([host])
+        ]
+        if reason := self._wall_problem():
+            found.append(f"docker cannot enforce an allow-list here: {reason}")
+        return found
+
+    def _wall_problem(self) -> str:
+        """Why the driver cannot make the way out of containers itself; empty when it can."""
+        here = self._probed()
+        if isinstance(here, str):
+            return here
+        return switching_problem() if here.here else "its engine runs on another machine"
+
     def _probed(self) -> Any:
         try:
             return probed(self.endpoint())
@@ -173,13 +200,17 @@ class DockerEnvironment(Environment):
         workdir = posixpath.normpath(posixpath.join(workspace, spec.workdir or "."))
         place = Place(paths, workdir, image.user or "0:0", self._settings.timeout_ceiling_s)
         name = Owner.this_process().new_name()
-        session = DockerSession(Container(engine, name), place)
-        env = {"TERM": "dumb", **session.script_env(), **spec.env}
+        container = Container(engine, name)
+        walled = needs_switching(spec.network) and not self._wall_problem()
+        networks = Networks(container, spec.network.baseline, walled=walled)
+        session = DockerSession(container, place, networks)
+        proxied = proxy_variables() if lists_hosts(spec.network) else {}
+        env = {"TERM": "dumb", **proxied, **session.script_env(), **spec.env}
         if spec.context is not None:
             env.pop("PATH", None)  # the built image has it, with what its base image says
         wanted = Wanted(
             name, labels_for(labels), spec, image, paths, workdir, env,
-            self._settings.processes,
+            self._settings.processes, walled,
         )  # fmt: skip
         return session, wanted
 
@@ -187,11 +218,10 @@ class DockerEnvironment(Environment):
         """Make and start the container, and put everything into it."""
         spec, container = wanted.spec, session.container
         await container.create(wanted)
-        await session.networks.note()
-        if wanted.networked and spec.network.baseline.mode is NetworkMode.NO_NETWORK:
-            await session.networks.switch(spec.network.baseline)
+        await session.networks.created()
         await session.files.make_folders(_LOGS, 0o777)
         await container.start()
+        await session.networks.started()
         if wanted.image.user.split(":")[0] not in ("", "0", "root"):
             session.files.ids = await _ids(session)
         if spec.context is None:

@@ -50,10 +50,10 @@ class DockerSession(EnvironmentSession):
 
     isolated = True
 
-    def __init__(self, container: Container, place: Place) -> None:
+    def __init__(self, container: Container, place: Place, networks: Networks) -> None:
         self.paths = place.paths
         self.files = ContainerFiles(container)
-        self.networks = Networks(container)
+        self.networks = networks
         self.container = container
         self._place = place
         self._closed = False
@@ -167,7 +167,7 @@ class DockerSession(EnvironmentSession):
             pass
         try:
             if running.pid is None or not await self._killed(running, following):
-                await self.container.restart()
+                await self._restart()
                 await asyncio.wait((following,), timeout=_KILL_WAIT_S)
         except EnvironmentFault as fault:
             if fault.fault_code != "environment_gone":
@@ -200,7 +200,11 @@ class DockerSession(EnvironmentSession):
     async def kill_processes(self) -> None:
         """Restart the container: nothing survives that, and no tool inside is needed."""
         self._check_open()
-        await self.container.restart()
+        await self._shielded(self._restart())
+
+    async def _restart(self) -> None:
+        if await self.container.restart():
+            await self.networks.started()
 
     # --- files
 
@@ -260,6 +264,7 @@ class DockerSession(EnvironmentSession):
         async with self._closing:
             if self._removed:
                 return
+            await self.networks.close()
             await self.container.remove()
             self._removed = True
             if self._ending:

@@ -28,6 +28,13 @@ class NetworkNamespace:
         finally:
             os.close(home)
 
+    @classmethod
+    def of_process(cls, pid: int) -> "NetworkNamespace":
+        """The one that a process is in. Raises OSError."""
+        found = object.__new__(cls)
+        found._fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        return found
+
     @contextmanager
     def entered(self) -> Iterator[None]:
         """This thread is in the namespace, and what it starts or opens is too. Never await

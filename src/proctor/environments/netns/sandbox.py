@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
 from ipaddress import ip_address
@@ -54,12 +55,16 @@ def problem() -> str:
 
 class SandboxNetwork:
     """Open it before the first program starts in it; `switch` while they run; close it once.
+    `make` gives the namespace, a new one unless somebody else made it (an engine, say).
 
     All methods belong to one event loop.
     """
 
-    def __init__(self, policy: NetworkPolicy) -> None:
+    def __init__(
+        self, policy: NetworkPolicy, make: Callable[[], NetworkNamespace] = NetworkNamespace
+    ) -> None:
         self._policy = policy
+        self._make = make
         self._namespace: NetworkNamespace | None = None
         self._sockets: list[socket.socket] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -119,7 +124,7 @@ class SandboxNetwork:
     # --- parts
 
     async def _open(self) -> None:
-        self._namespace = NetworkNamespace()
+        self._namespace = self._make()
         await self._apply(self._policy, first=True)
         with self._namespace.entered():
             proxy = self._listener(socket.AF_INET, "127.0.0.1", firewall.PROXY_PORT)

@@ -98,8 +98,10 @@ def test_an_engine_says_what_it_enforces(tmp_path):
     thread = answering(f"{tmp_path}/a.sock", json.dumps(told).encode())
     found = probed(Endpoint(f"{tmp_path}/a.sock"))
     thread.join()
+    assert not isinstance(found, str), found
     assert found.enforced == ("memory_mb", "cpus")
     assert found.facts["engine_version"] == "9"
+    assert not found.here
 
 
 @pytest.mark.parametrize(
