@@ -159,7 +159,7 @@ stop_engines() {
         ended "$(cat "$folder/$engine.pid")"
     done
     # Every command of podman has a watcher that outlives it by exit_command_delay seconds.
-    for watcher in $(watchers); do ended "$watcher"; done
+    for watcher in $(watchers); do kill -9 "$watcher" 2>/dev/null || true; done
     # What the engines mounted below the folder, innermost first.
     for place in $(awk -v at="$folder/" 'index($5, at) == 1 {print $5}' /proc/self/mountinfo | sort -r); do
         umount "$place" 2>/dev/null || umount -l "$place" || true

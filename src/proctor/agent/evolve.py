@@ -7,7 +7,7 @@ from typing import Any
 from proctor.agent import events as ev
 from proctor.agent import evolve_actions as on
 from proctor.agent.budgets import Budgets, Cost, Limits
-from proctor.agent.changing import changed
+from proctor.agent.changing import changed, completed
 from proctor.agent.view import CancelView, TurnView, View
 from proctor.kernel.agent_states import RUN
 from proctor.kernel.states import IllegalTransition
@@ -22,7 +22,8 @@ def evolve(view: View, event: ev.AgentEvent, at_ms: int) -> View:
     if owned and at_ms > view.last_ms:
         budgets = budgets.charge(Cost(wall_ms=at_ms - view.last_ms))
     last = max(at_ms, view.last_ms)
-    return changed(after, version=view.version + 1, last_ms=last, budgets=budgets)
+    make = changed if after is view else completed
+    return make(after, version=view.version + 1, last_ms=last, budgets=budgets)
 
 
 # --- the run

@@ -67,7 +67,7 @@ class Recorder:
     @property
     def pending(self) -> bool:
         """Whether something is decided and not yet durable."""
-        return bool(self._events)
+        return bool(self._events or self._messages)
 
     def apply(self, command: Command) -> Refusal | Sequence[ev.AgentEvent]:
         """Decide and take the events into the view; they are kept for the next flush."""
@@ -104,7 +104,7 @@ class Recorder:
     async def flush(self) -> None:
         """Make everything that was decided durable. Raises LostRun, StorageError."""
         async with self._lock:
-            while self._events:
+            while self._events or self._messages:
                 if self._lost:
                     raise LostRun(f"run {self.view.run_id} has another owner")
                 await self._commit()
@@ -115,7 +115,8 @@ class Recorder:
         messages, self._messages = self._messages, []
         before, self._stored = self._stored, self.view
         events = [event for event, _ in taken]
-        changed = rows(before, self._stored, events, taken[-1][1]) + inbox
+        at_last = taken[-1][1] if taken else 0
+        changed = rows(before, self._stored, events, at_last) + inbox
         barrier = needs_barrier(self._stored, events) or bool(messages)
         fence = self.lease.fence
         stored = [

@@ -11,10 +11,11 @@ from tests.scenarios.agent.conftest import KINDS
 from tests.scenarios.agent.places import TIMING, agents, consistent, said
 from tests.scenarios.agent.test_answers import effects, scripted, turn
 
+from proctor.agent import commands as cmd
 from proctor.agent import events as ev
 from proctor.agent.budgets import Cost, Limits
 from proctor.agent.policy import Policy, Proposal
-from proctor.agent.recorder import LostRun
+from proctor.agent.recorder import LostRun, Recorder
 from proctor.agent.tools import Cancel, Effect, StoppedWithoutEffect
 from proctor.testing.agenttools import GateTool, all_tools
 
@@ -177,6 +178,32 @@ def test_cancel_reaches_live_subtasks_and_the_parent_ends_after_them(place, sock
             assert [a.state for a in below.actions] == ["done", "cancelled"]
             assert await effects(socket, below) == {"a1": 1, "a2": 0}
             assert (await kinds(found, child))[-1] == "run.released"
+
+    asyncio.run(scenario())
+
+
+def test_a_worker_that_takes_over_a_closing_run_tells_its_subtasks_again(place, socket):
+    """The parent was closed and the cancellation of its subtask was lost with the worker."""
+
+    def policy(task):
+        if task["goal"] == "parent":
+            return scripted(turn(("subtask", {"goal": "child"})), said)(task)
+        return scripted(turn(("ask", {"question": "?"})), said)(task)
+
+    async def scenario():
+        async with agents(place, socket, policy=policy) as found:
+            run_id = await found.submit("parent")
+            view = await found.drive(run_id)
+            journal = found.setup.journal
+            lease = await journal.claim(run_id, "dead worker", 30.0)
+            recorder = Recorder(journal, view, lease, found.setup.clock)
+            recorder.must(cmd.Claim("dead worker", lease.fence))
+            recorder.must(cmd.Close("failed", "out of patience"))
+            await recorder.flush()
+            await journal.release(lease)
+            view = await found.drive(run_id)
+            (child,) = [r for r in await journal.runs() if r.parent_run_id == run_id]
+            assert (view.state, child.state) == ("failed", "cancelled")
 
     asyncio.run(scenario())
 

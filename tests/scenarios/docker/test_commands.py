@@ -6,6 +6,7 @@ import time
 import pytest
 
 from proctor.environments.contract import EnvironmentSpec, Resources
+from proctor.environments.docker.engine import Engine
 from proctor.kernel.errors import EnvironmentFault
 
 
@@ -37,7 +38,8 @@ def test_what_a_command_leaves_in_its_group_ends_with_it(place):
 def test_a_daemon_that_holds_the_output_open_delays_nothing(place):
     async def case(session):
         began = time.monotonic()
-        done = await session.exec("setsid sleep 4006 & echo hi", timeout_s=60)
+        daemon = "setsid sh -c 'touch away; exec sleep 4006' & until [ -e away ]; do :; done"
+        done = await session.exec(f"{daemon}; echo hi", timeout_s=60)
         assert (done.exit_code, done.stdout, done.timed_out) == (0, "hi\n", False)
         late = await session.exec("setsid sleep 4007 & sleep 60", timeout_s=1)
         assert late.timed_out
@@ -133,3 +135,21 @@ def test_process_1_cannot_be_killed_from_inside(place):
         return await session.alive()
 
     assert place.run(case)
+
+
+def test_a_command_that_is_cancelled_while_it_starts_does_not_run_on(place, monkeypatch):
+    plain = Engine.upgrade
+
+    async def case(session):
+        async def upgrade(self, path, json):
+            monkeypatch.setattr(Engine, "upgrade", plain)
+            command.cancel()
+            return await plain(self, path, json)
+
+        monkeypatch.setattr(Engine, "upgrade", upgrade)
+        command = asyncio.create_task(session.exec("sleep 4010"))
+        await asyncio.wait((command,))
+        assert command.cancelled()
+        return await processes(session)
+
+    assert [p for p in place.run(case) if "sleep 4010" in p] == []

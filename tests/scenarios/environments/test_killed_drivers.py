@@ -76,11 +76,18 @@ class Driver:
         found = asyncio.run(Containers(endpoint(self._environ["DOCKER_HOST"])).list_owned())
         return [c.name for c in found if c.owner and c.owner.pid == self.process.pid]
 
-    def networks(self) -> set[str]:
-        """The network namespaces that its commands are in now."""
+    def networks(self) -> list[int]:
+        """Descriptors of the network namespaces that its commands are in now. While they are
+        open, no other namespace gets the number of one of these."""
         mark = f"proctor-{self.process.pid}-"
-        pids = [p for p in proctable.pids() if proctable.variable(p, SESSION_MARK).startswith(mark)]
-        return {network for pid in pids if (network := network_of(pid))}
+        found = []
+        for pid in proctable.pids():
+            if proctable.variable(pid, SESSION_MARK).startswith(mark):
+                try:
+                    found.append(os.open(f"/proc/{pid}/ns/net", os.O_RDONLY))
+                except OSError:  # it has ended since
+                    continue
+        return found
 
 
 def network_of(pid: int | str) -> str:
@@ -120,7 +127,7 @@ def check(provider: str, dice: random.Random, temp: Path) -> None:
             assert driver.line(), "the driver ended by itself"
         # Not only at the steps that it tells of: a little later, too.
         select.select([], [], [], dice.choice((0, 0.001, 0.01, 0.1)))
-        networks = driver.networks() - {network_of("self")}
+        held = driver.networks()
     finally:
         driver.kill()
     outcome = driver.reap()
@@ -130,7 +137,10 @@ def check(provider: str, dice: random.Random, temp: Path) -> None:
         assert driver.containers() == []
     assert host_links() == before
     assert tables_of(driver.process.pid) == []
+    networks = {os.readlink(f"/proc/self/fd/{fd}") for fd in held} - {network_of("self")}
     assert not networks & {network_of(pid) for pid in proctable.pids()}
+    for fd in held:
+        os.close(fd)
 
 
 @pytest.mark.slow

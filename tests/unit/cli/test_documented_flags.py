@@ -15,11 +15,17 @@ PAGE = Path(proctor.__file__).parents[2] / "docs" / "commands.md"
 
 def commands() -> dict[str, list[str]]:
     """Each command with the flags that it takes."""
-    group = typer.main.get_command(app)
-    return {
-        name: [opt for p in command.params for opt in p.opts if opt.startswith("-")]
-        for name, command in group.commands.items()
-    }
+    return dict(below(typer.main.get_command(app), ""))
+
+
+def below(group, prefix):
+    """The commands of a group and of the groups in it, by their whole names."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from below(command, f"{prefix}{name} ")
+        else:
+            flags = [opt for p in command.params for opt in p.opts if opt.startswith("-")]
+            yield f"{prefix}{name}", flags
 
 
 def test_every_command_and_flag_is_in_the_reference():

@@ -255,6 +255,23 @@ def test_a_provider_adds_its_own_and_one_failure_stops_nothing(dead):
     assert [item.name for item in boxes.left] == ["stuck", "theirs", "nobody's"]
 
 
+def test_what_a_process_had_just_started_goes_too(dead):
+    class Growing(Boxes):
+        """Removing one brings another to light, as a shell that is killed leaves a new child."""
+
+        async def remove(self, item):
+            await super().remove(item)
+            if item.name != "3":
+                self.left.append(Leftover("box", str(int(item.name) + 1), dead))
+
+    boxes = Growing(Leftover("box", "1", dead))
+    outcome = asyncio.run(reaper.reap([boxes], dry_run=True))
+    assert [item.name for item in outcome.removed if item.kind == "box"] == ["1"]
+    outcome = asyncio.run(reaper.reap([boxes]))
+    assert [item.name for item in outcome.removed if item.kind == "box"] == ["1", "2", "3"]
+    assert boxes.left == []
+
+
 def test_a_provider_that_does_not_answer_is_a_problem(dead):
     class Silent(Boxes):
         async def list_owned(self):

@@ -7,7 +7,7 @@ from typing import Any
 
 from proctor.environments.contract import EnvironmentSpec, SessionPaths
 from proctor.environments.docker import owned
-from proctor.environments.docker.engine import Engine, EngineError
+from proctor.environments.docker.engine import Engine, EngineError, collected
 from proctor.environments.docker.images import Image
 from proctor.environments.docker.running import collect_raw
 from proctor.environments.network import NetworkMode
@@ -16,8 +16,8 @@ from proctor.kernel.errors import EnvironmentFault
 # Process 1 waits for children so that what commands leave behind is reaped. It cannot be killed
 # from inside, and ends only with the container.
 _MAIN = ("/bin/sh", "-c", "while :; do sleep 86400 & wait $!; done")
-_REMOVE_S = 60.0
 _CREATE_WAIT_S = 30.0
+_SETTLE_S = 5.0
 _MB = 1_048_576
 _DROPPED = ("NET_RAW", "MKNOD")
 """Capabilities of every default container that nothing needs: forged packets, device files."""
@@ -140,6 +140,27 @@ class Container:
         why = " (out of memory)" if state.get("OOMKilled") else ""
         raise gone(f"container {self.name} has ended{why}: exit code {state.get('ExitCode')}")
 
+    async def confirm_running(self) -> None:
+        """Raise EnvironmentFault `environment_gone` unless commands start in it.
+
+        An engine says "running" until a killed container has ended, so another command is tried,
+        and if that does not start the container is given some seconds to end.
+        """
+        code, _ = await self.plain(["/bin/sh", "-c", ":"], limit_s=_SETTLE_S)
+        if code == 0:
+            return
+        try:
+            async with (
+                asyncio.timeout(_SETTLE_S),
+                self.engine.answer("POST", f"/containers/{self.name}/wait") as answer,
+            ):
+                await collected(answer)
+        except EngineError as error:
+            raise self.fault(error, "wait for it") from error
+        except TimeoutError:  # it lives, and somebody inside took its shell away
+            return
+        raise gone(f"container {self.name} has ended")
+
     async def restart(self) -> bool:
         """Kill every process in it, whatever that did to its tools, and start it again.
 
@@ -180,18 +201,12 @@ class Container:
         if self._creating is not None and self._creating.done() and not self._creating.cancelled():
             self._creating.exception()  # looked at: whoever made it has been told
         try:
-            async with asyncio.timeout(_REMOVE_S):
-                await owned.remove(self.engine, self.name)
+            await owned.remove(self.engine, self.name)
         except EngineError as error:
             raise EnvironmentFault(
                 f"cannot remove container {self.name}: {error.message}",
                 hint=f"remove it by hand: docker rm -f -v {self.name}",
             ) from error
-        except TimeoutError:
-            raise EnvironmentFault(
-                f"container {self.name} was not removed within {_REMOVE_S:g} s",
-                hint=f"remove it by hand: docker rm -f -v {self.name}",
-            ) from None
 
     def fault(self, error: EngineError, action: str) -> EnvironmentFault:
         """What an error answer about this container means."""

@@ -63,7 +63,10 @@ class Engine:
     ) -> bytes:
         """One call whose answer says nothing more than that it was done."""
         body = b"" if json is None else jsontext.dumps(json).encode()
-        async with asyncio.timeout(timeout_s), self.answer(method, path, query, body) as answer:
+        async with (
+            within(timeout_s, f"{method} {path}"),
+            self.answer(method, path, query, body) as answer,
+        ):
             return await collected(answer)
 
     @asynccontextmanager
@@ -105,7 +108,7 @@ class Engine:
         except Broken as error:
             raise self._unreachable(error) from error
         try:
-            async with asyncio.timeout(CALL_S):
+            async with within(CALL_S, f"POST {path}"):
                 await connection.request("POST", _target(path, None), headers, body)
                 if connection.status >= 300:
                     raise await _error(connection)
@@ -162,6 +165,17 @@ class Engine:
             code="engine_unreachable",
             hint="is it running? DOCKER_HOST names its socket",
         )
+
+
+@asynccontextmanager
+async def within(limit_s: float, what: str) -> AsyncIterator[None]:
+    """A bound on waiting for the engine. Raises EnvironmentFault `no_answer`."""
+    try:
+        async with asyncio.timeout(limit_s):
+            yield
+    except TimeoutError:
+        message = f"the engine took longer than {limit_s:g} s for this: {what}"
+        raise EnvironmentFault(message, code="no_answer") from None
 
 
 async def collected(answer: Connection, limit_bytes: int = _ANSWER_BYTES) -> bytes:

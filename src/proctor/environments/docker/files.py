@@ -15,7 +15,7 @@ from pathlib import Path
 
 from proctor.environments.copying import Stopped
 from proctor.environments.docker.container import Container, gone
-from proctor.environments.docker.engine import CALL_S, EngineError, collected
+from proctor.environments.docker.engine import CALL_S, EngineError, collected, within
 from proctor.environments.docker.http import Broken, Connection
 from proctor.environments.docker.images import file_chunks
 from proctor.environments.docker.packing import Pack, first_file, folders, one_file, too_large
@@ -68,16 +68,15 @@ class ContainerFiles:
             raise _not_a_file(path, found)
         if found.size > limit_bytes:
             raise too_large(path, limit_bytes)
-        async with asyncio.timeout(CALL_S):
-            async with self._archive(path) as answer:
-                data = await collected(answer, limit_bytes + _TAR_MARGIN)
+        async with within(CALL_S, f"read {path}"), self._archive(path) as answer:
+            data = await collected(answer, limit_bytes + _TAR_MARGIN)
         return first_file(data, path, limit_bytes)
 
     async def write(self, path: str, data: bytes, mode: int) -> None:
         """Write a file in place of whatever file or link has its name."""
         await self._no_folder_in_the_way(path)
         tar = one_file(path.lstrip("/"), data, mode, self.ids, time.time())
-        async with asyncio.timeout(CALL_S):
+        async with within(CALL_S, f"write {path}"):
             await self._put(tar)
 
     async def make_folders(self, paths: Sequence[str], mode: int) -> None:
@@ -104,7 +103,7 @@ class ContainerFiles:
 
             await _in_thread(work, pack.stop)
             headers = {"Content-Length": str(pack.size())}
-            async with asyncio.timeout(_TREE_S):
+            async with within(_TREE_S, f"upload {path}"):
                 await self._put(file_chunks(pack.stream), headers)
 
     async def download(self, path: str, target: Path, limit_bytes: int) -> None:
@@ -115,10 +114,9 @@ class ContainerFiles:
         if found.regular and found.size > limit_bytes:
             raise too_large(path, limit_bytes)
         unpack = Unpack(limit_bytes, path)
-        async with asyncio.timeout(_TREE_S):
-            async with self._archive(path) as answer:
-                pipe = _Pipe(answer)
-                await _in_thread(lambda: unpack.run(pipe.read, target), unpack.stop, pipe.stop)
+        async with within(_TREE_S, f"download {path}"), self._archive(path) as answer:
+            pipe = _Pipe(answer)
+            await _in_thread(lambda: unpack.run(pipe.read, target), unpack.stop, pipe.stop)
 
     async def entry(self, path: str) -> Entry | None:
         """What has the name `path`; None when nothing has. A link is not followed."""
@@ -126,7 +124,7 @@ class ContainerFiles:
         target = f"/containers/{name}/archive"
         try:
             async with (
-                asyncio.timeout(CALL_S),
+                within(CALL_S, f"look at {path}"),
                 engine.answer("HEAD", target, {"path": path}) as answer,
             ):
                 text = answer.headers.get(_STAT, "")
@@ -193,6 +191,10 @@ class ContainerFiles:
                 await collected(answer)
         except EngineError as error:
             raise self._container.fault(error, "write files") from error
+        except EnvironmentFault as fault:
+            if fault.fault_code == "engine_unreachable":  # it hangs up on those who go on sending
+                await self._container.ensure_running()
+            raise
 
     @asynccontextmanager
     async def _archive(self, path: str) -> AsyncIterator[Connection]:

@@ -26,16 +26,20 @@ class Probed:
     facts: dict[str, Any] = field(hash=False)
 
 
-@cache
 def probed(endpoint: Endpoint) -> Probed | str:
     """What the engine can do, or why it cannot be used and what to do about it."""
     try:
-        data = _ask(endpoint, "/v1.40/info")
+        return _answered(endpoint)
     except (OSError, ValueError, h11.ProtocolError) as error:
         return (
             f"no engine answers at {endpoint} ({error}): start docker or podman's API service, "
             "or name its socket in DOCKER_HOST"
         )
+
+
+@cache
+def _answered(endpoint: Endpoint) -> Probed:
+    data = _ask(endpoint, "/v1.40/info")
     enforced = {
         "memory_mb": data.get("MemoryLimit"),
         "cpus": data.get("CpuCfsQuota"),

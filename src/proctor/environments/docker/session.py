@@ -92,7 +92,12 @@ class DockerSession(EnvironmentSession):
             "WorkingDir": "/",
         }
         began, kills = time.monotonic(), self.container.kills
-        running = await self._start(body, wrapper, output_limit_bytes)
+        starting = asyncio.ensure_future(self._start(body, wrapper, output_limit_bytes))
+        try:
+            running = await asyncio.shield(starting)
+        except asyncio.CancelledError:  # the engine starts it all the same
+            await self._shielded(self._end_starting(starting))
+            raise
         following = asyncio.ensure_future(running.follow(stdin or None))
         limit_s = clamp_timeout(timeout_s, self._place.timeout_ceiling_s)
         try:
@@ -142,11 +147,8 @@ class DockerSession(EnvironmentSession):
             return ended.exit_code
         if self.container.kills > kills:
             return 137  # by `kill_processes`
-        # It killed its own group, or the container is going: engines say "running" until that is
-        # over, so only another command tells.
         self._check_open()
-        await self.container.plain(["/bin/sh", "-c", ":"], limit_s=_KILL_CALL_S)
-        await self.container.ensure_running()
+        await self.container.confirm_running()  # or it killed its own group
         try:
             facts = await self.container.engine.call("GET", f"/exec/{running.exec_id}/json")
         except EngineError as error:
@@ -157,6 +159,12 @@ class DockerSession(EnvironmentSession):
         return code if isinstance(code, int) and not facts.get("Running") else 137
 
     # --- ending commands
+
+    async def _end_starting(self, starting: "asyncio.Future[Running]") -> None:
+        await asyncio.wait((starting,))
+        if starting.exception() is None:
+            running = starting.result()
+            await self._end(running, asyncio.ensure_future(running.follow(None)))
 
     async def _end(self, running: Running, following: "asyncio.Future[None]") -> None:
         """Kill a command's whole group inside; where even that fails, everything."""

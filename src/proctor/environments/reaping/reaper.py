@@ -9,6 +9,8 @@ from proctor.environments.reaping.host import Folders, Groups, Processes, folder
 from proctor.environments.reaping.leftovers import Leftover, Source, State
 from proctor.kernel.errors import EnvironmentFault
 
+_MOST_PASSES = 20
+
 
 @dataclass(slots=True)
 class Reaped:
@@ -37,17 +39,30 @@ async def reap(
     """
     outcome = Reaped()
     for source in _ordered(sources):
-        for item in await _listed(source, outcome.problems):
-            if item.state is not State.DEAD or (item.spared and not kept):
-                continue
-            try:
-                if not dry_run:
-                    await source.remove(item)
-            except (EnvironmentFault, OSError) as error:
-                outcome.problems.append(f"{item.kind} {item.name}: {error}")
-            else:
-                outcome.removed.append(item)
+        passes = 1 if dry_run else _MOST_PASSES
+        while passes and await _reap_once(source, outcome, kept=kept, dry_run=dry_run):
+            passes -= 1
     return outcome
+
+
+async def _reap_once(source: Source, outcome: Reaped, *, kept: bool, dry_run: bool) -> bool:
+    """Whether something was removed: then there may be more by now, such as what a process that
+    is gone had just started."""
+    progress = False
+    for item in await _listed(source, outcome.problems):
+        if item.state is not State.DEAD or (item.spared and not kept):
+            continue
+        try:
+            if not dry_run:
+                await source.remove(item)
+        except (EnvironmentFault, OSError) as error:
+            problem = f"{item.kind} {item.name}: {error}"
+            if problem not in outcome.problems:
+                outcome.problems.append(problem)
+        else:
+            outcome.removed.append(item)
+            progress = True
+    return progress
 
 
 def something_is_left() -> bool:
@@ -64,5 +79,6 @@ async def _listed(source: Source, problems: list[str]) -> list[Leftover]:
     try:
         return await source.list_owned()
     except (EnvironmentFault, OSError) as error:
-        problems.append(str(error))
+        if str(error) not in problems:
+            problems.append(str(error))
         return []
