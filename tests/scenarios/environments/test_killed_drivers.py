@@ -9,6 +9,7 @@ import json
 import os
 import random
 import select
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -100,7 +101,7 @@ def network_of(pid: int | str) -> str:
 def host_links() -> list[str]:
     """The host's interfaces, but for those of container engines."""
     engines_own = ("veth", "docker", "cni", "br-", "podman", "prtest")
-    return sorted(n for n in os.listdir("/sys/class/net") if not n.startswith(engines_own))
+    return sorted(n for _, n in socket.if_nameindex() if not n.startswith(engines_own))
 
 
 def tables_of(pid: int) -> list[str]:

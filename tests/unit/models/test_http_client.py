@@ -1,6 +1,7 @@
 """The HTTP client against real sockets."""
 
 import asyncio
+import contextlib
 import queue
 import socket
 import ssl
@@ -91,7 +92,8 @@ class RawPeer:
         self.server.close()
         for task, writer in self.serving.items():
             task.cancel()
-            writer.transport.abort()
+            with contextlib.suppress(AttributeError):  # Python 3.11.2: one that has closed already
+                writer.transport.abort()
         for ended in await asyncio.gather(*self.serving, return_exceptions=True):
             if isinstance(ended, Exception):
                 raise ended
