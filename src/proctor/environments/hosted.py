@@ -115,18 +115,6 @@ class HostedSession(EnvironmentSession):
         parts = self.ready(path)
         await self.in_slices(lambda most: self._files.remove(parts, path, max_entries=most))
 
-    async def place(self, copies: Sequence[tuple[str, str]]) -> None:
-        """Put the `copies` of a specification in their places."""
-        for source, inside in copies:
-            try:
-                await self.upload(Path(source), inside)
-            except FileNotFoundError:
-                raise EnvironmentFault(
-                    f"{source}, to be copied to {inside}, does not exist",
-                    code="missing_copy",
-                    permanent=True,
-                ) from None
-
     # --- life cycle
 
     async def kill_processes(self) -> None:

@@ -27,6 +27,7 @@ from proctor.environments.contract import (
 from proctor.environments.hosted import HostedSession, shell
 from proctor.environments.limits import TIMEOUT_CEILING_S, clamp_timeout
 from proctor.environments.network import NetworkMode
+from proctor.environments.placing import place_copies
 from proctor.environments.process import run_child
 from proctor.environments.variables import SESSION_MARK, base_variables
 from proctor.environments.wishes import image_notices, process_limits, resource_notices
@@ -95,7 +96,7 @@ class LocalEnvironment(Environment):
     ) -> EnvironmentSession:
         session = LocalSession(spec, labels, self._settings)
         try:
-            await session.place(spec.copies)
+            await place_copies(session, spec.copies)
         except BaseException:
             await session.close()
             raise

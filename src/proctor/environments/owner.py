@@ -44,23 +44,25 @@ class Owner:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Owner | None":
-        """The owner that a marker's content tells of; None where it tells of none."""
+        """The owner that a marker or a label tells of; None where it tells of none."""
         pid, ticks = data.get("pid"), data.get("started_ticks")
         boot, namespace = data.get("boot_id"), data.get("pid_namespace", "")
         if type(pid) is int and type(ticks) is int and isinstance(boot, str):
             return cls(pid, ticks, boot, str(namespace))
         return None
 
-    def marker(self, provider: str, labels: Mapping[str, str]) -> bytes:
-        """The content of the marker file."""
-        record: dict[str, Any] = {
-            "provider": provider,
-            "labels": dict(labels),
+    def to_json(self) -> dict[str, Any]:
+        """What `from_json` reads."""
+        return {
             "pid": self.pid,
             "started_ticks": self.started_ticks,
             "boot_id": self.boot_id,
             "pid_namespace": self.namespace,
         }
+
+    def marker(self, provider: str, labels: Mapping[str, str]) -> bytes:
+        """The content of the marker file."""
+        record = {"provider": provider, "labels": dict(labels), **self.to_json()}
         return jsontext.pretty(record).encode()
 
 

@@ -40,6 +40,35 @@ def test_an_open_that_never_returns_ends_at_its_limit_and_frees_its_slot(tmp_pat
     assert outcome.record("t1")["usage"]["phases_s"]["open"] >= 0.1
 
 
+def test_an_environment_that_cannot_end_the_agents_processes_is_blamed_and_nothing_is_graded(
+    tmp_path,
+):
+    base = recording()
+    graded = []
+
+    class Hangs(base):
+        async def open_session(self, spec, labels):
+            session = await super().open_session(spec, labels)
+            if labels["task"] == "t1":
+                session.kill_processes = asyncio.Event().wait
+            return session
+
+    class Two(Answers):
+        given = tasks("a", "b")
+
+        async def evaluate(self, prepared, result, session):
+            graded.append(prepared.task.id)
+            return await super().evaluate(prepared, result, session)
+
+    wanted = request(
+        tmp_path, Two, Agent, Hangs, concurrency=1, open_timeout_s=0.5, evaluation_mode="reuse"
+    )
+    outcome = Outcome(within(30, lambda: proctor.arun(wanted)))
+    assert outcome.codes("t1") == ["fatal evaluate environment unkillable"]
+    assert outcome.state("t2") == "normal"
+    assert graded == ["t2"]
+
+
 class Slow(HarnessSession):
     def __init__(self, answer):
         self.answer = answer

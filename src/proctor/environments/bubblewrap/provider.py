@@ -26,6 +26,7 @@ from proctor.environments.network import (
     needs_switching,
 )
 from proctor.environments.phasing import Mode, PhaseModes, phased
+from proctor.environments.placing import place_copies
 from proctor.environments.proxy.allowed import unusable
 from proctor.environments.wishes import image_notices, resource_notices
 from proctor.kernel.errors import EnvironmentFault
@@ -134,7 +135,7 @@ class BubblewrapEnvironment(Environment):
         if here.ids is not None and _shares_network(spec.network) and not switching_problem():
             await guard(here.ids[0])
         try:
-            await session.place(spec.copies)
+            await place_copies(session, spec.copies)
         except BaseException:
             await session.close()
             raise

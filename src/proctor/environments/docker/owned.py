@@ -53,17 +53,10 @@ class Containers:
 
 def labels_for(labels: Mapping[str, str]) -> dict[str, str]:
     """The labels of a new container: the runtime's own ones, and its owner."""
-    owner = Owner.this_process()
-    record = {
-        "pid": owner.pid,
-        "started_ticks": owner.started_ticks,
-        "boot_id": owner.boot_id,
-        "pid_namespace": owner.namespace,
-    }
     return {
         **{f"{PREFIX}{name}": value for name, value in labels.items()},
         "proctor.provider": "docker",
-        OWNER: jsontext.dumps(record),
+        OWNER: jsontext.dumps(Owner.this_process().to_json()),
         MACHINE: machine_name(),
     }
 

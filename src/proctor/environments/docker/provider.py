@@ -34,6 +34,7 @@ from proctor.environments.network import (
     needs_switching,
 )
 from proctor.environments.owner import Owner
+from proctor.environments.placing import place_copies
 from proctor.environments.proxy.allowed import unusable
 from proctor.environments.wishes import resource_notices
 from proctor.kernel.errors import EnvironmentFault
@@ -225,7 +226,7 @@ class DockerEnvironment(Environment):
         if wanted.image.user.split(":")[0] not in ("", "0", "root"):
             session.files.ids = await _ids(session)
         if spec.context is None:
-            await session.place(spec.copies)
+            await place_copies(session, spec.copies)
         await self._healthy(session)
 
     async def _healthy(self, session: DockerSession) -> None:

@@ -241,18 +241,6 @@ class DockerSession(EnvironmentSession):
                 f"cannot remove {path} (exit code {code}): {text.strip()[-300:]}"
             )
 
-    async def place(self, copies: Sequence[tuple[str, str]]) -> None:
-        """Put the `copies` of a specification in their places."""
-        for source, inside in copies:
-            try:
-                await self.upload(Path(source), inside)
-            except FileNotFoundError:
-                raise EnvironmentFault(
-                    f"{source}, to be copied to {inside}, does not exist",
-                    code="missing_copy",
-                    permanent=True,
-                ) from None
-
     # --- life cycle
 
     async def set_network(self, policy: NetworkPolicy) -> None:

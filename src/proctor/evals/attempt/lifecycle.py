@@ -15,6 +15,7 @@ from pathlib import Path
 from proctor.environments.contract import EnvironmentSession
 from proctor.environments.gates import current_permit
 from proctor.evals.attempt.blame import PhaseFailed
+from proctor.evals.attempt.calls import DeadlineReached
 from proctor.evals.attempt.checking import checked_evaluation, checked_prepared
 from proctor.evals.attempt.grading import Grade, grade
 from proctor.evals.attempt.handover import hand_over
@@ -79,8 +80,7 @@ class Try:
                 result = self.result = await self._inference.run(plan, session, prepared)
                 self._refuse_error(result)
                 if plan.evaluation_mode == "reuse":
-                    with self.log.phase(Phase.EVALUATE):  # nothing of the agent runs beside it
-                        await session.kill_processes()
+                    await self._end_agent(session, plan)
                     await self._enter_evaluation(session, plan)
                     return await self._evaluate(plan, prepared, result, session)
                 await self._keep_run(prepared, result)
@@ -190,6 +190,17 @@ class Try:
         with self.log.phase(Phase.EVALUATE):
             handing = hand_over(session, folder, result.artifacts, self._s.calls.threads)
             await self._s.calls.bounded("handing artifacts over", handing, plan.open_timeout_s)
+
+    async def _end_agent(self, session: EnvironmentSession, plan: ExecutionPlan) -> None:
+        """Nothing that the agent left running runs beside the grading, or there is none."""
+        with self.log.phase(Phase.EVALUATE):
+            killing = session.kill_processes()
+            try:
+                await self._s.calls.bounded(
+                    "ending the agent's processes", killing, plan.open_timeout_s
+                )
+            except DeadlineReached as reached:
+                raise EnvironmentFault(str(reached), code="unkillable") from None
 
     async def _enter_evaluation(self, session: EnvironmentSession, plan: ExecutionPlan) -> None:
         with self.log.phase(Phase.EVALUATE):
