@@ -4,6 +4,8 @@ import asyncio
 import ipaddress
 import os
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -242,6 +244,45 @@ def test_a_flood_of_connections_costs_a_bounded_number_of_descriptors(monkeypatc
 # --- name queries
 
 QUERY = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x03org\x00\x00\x01\x00\x01"
+
+
+@pytest.mark.parametrize("busy", [True, False], ids=["driver-busy", "names-busy"])
+def test_names_and_the_drivers_own_threads_do_not_hold_each_other_up(busy, monkeypatch):
+    """A flood of slow names leaves the files of other sandboxes alone, and the other way round."""
+    go = threading.Event()
+    real = socket.getaddrinfo
+
+    def slow(host, *args, **named):
+        if host == "slow.example":
+            go.wait(60)
+        return real("127.0.0.1", *args, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        allowed = listing("slow.example", "quick.example")
+        if busy:
+            held = [asyncio.ensure_future(asyncio.to_thread(go.wait, 60))]
+        else:
+            held = [
+                asyncio.ensure_future(tunnels.resolved(allowed, "slow.example", 443))
+                for _ in range(tunnels.RESOLVING)
+            ]
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(30):
+                if busy:
+                    with pytest.raises(tunnels.Refused):  # this machine's own: it was looked up
+                        await tunnels.resolved(allowed, "quick.example", 443)
+                else:
+                    assert await asyncio.to_thread(int, "7") == 7
+        finally:
+            go.set()
+            await asyncio.gather(*held, return_exceptions=True)
+
+    asyncio.run(main())
 
 
 def test_name_servers_are_those_of_this_machine(tmp_path):

@@ -5,11 +5,16 @@ import ipaddress
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 from proctor.environments.proxy.allowed import Address, Allowed
 
 TUNNELS = 64
 """Connections of one sandbox at a time; more wait. Each takes two descriptors of the driver."""
+
+RESOLVING = 8
+"""Names that are looked up at a time, for all sandboxes of the driver."""
 
 _CHUNK = 131_072
 _CONNECT_LIMIT_S = 30.0
@@ -121,7 +126,9 @@ async def resolved(allowed: Allowed, host: str, port: int) -> list[Address]:
     if not allowed.name(host):
         raise Refused(host)
     try:
-        rows = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        rows = await asyncio.get_running_loop().run_in_executor(
+            _resolver(), lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        )
     except (OSError, UnicodeError) as error:
         raise Unreachable(f"cannot resolve {host}") from error
     found = [ipaddress.ip_address(str(row[4][0]).partition("%")[0]) for row in rows]
@@ -129,6 +136,13 @@ async def resolved(allowed: Allowed, host: str, port: int) -> list[Address]:
     if not usable:
         raise Refused(f"{host} stands for an address that is not allowed")
     return usable
+
+
+@cache
+def _resolver() -> ThreadPoolExecutor:
+    """Threads for names alone: an agent that asks for many slow ones must not fill those that
+    carry the files of other sandboxes."""
+    return ThreadPoolExecutor(max_workers=RESOLVING, thread_name_prefix="proctor-names")
 
 
 async def join(inside: socket.socket, outside: socket.socket) -> None:
