@@ -166,7 +166,8 @@ class EnvironmentSession(ABC):
         """Copy a file or tree from inside to `target` on the host. Never follows links.
 
         The same kinds of files are refused as by `upload`. Raises FileNotFoundError, and an
-        EnvironmentFault `too_large` when the files together exceed `limit_bytes`.
+        EnvironmentFault `too_large` when the files together exceed `limit_bytes`, or a tree
+        holds more than 200,000 entries.
         """
 
     @abstractmethod

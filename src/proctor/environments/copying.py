@@ -32,13 +32,40 @@ class Stopped(Exception):
     """The copy was told to stop."""
 
 
+MOST_ENTRIES = 200_000
+"""Files, folders and links that a bounded copy may hold: empty ones cost no bytes, but a disk has
+only so many inodes."""
+
+
+class Bound:
+    """Counts what a copy out of a sandbox brings; `limit_bytes` None: nothing is bounded."""
+
+    def __init__(self, limit_bytes: int | None) -> None:
+        self._limit_bytes = limit_bytes
+        self._bytes = self._entries = 0
+
+    def entry(self, shown: str) -> None:
+        """One more entry. Raises EnvironmentFault `too_large`."""
+        self._entries += 1
+        if self._limit_bytes is not None and self._entries > MOST_ENTRIES:
+            message = f"{shown}: more than {MOST_ENTRIES} files and folders together"
+            raise EnvironmentFault(message, code="too_large", permanent=True)
+
+    def size(self, size: int, shown: str) -> None:
+        """That many more bytes of files. Raises EnvironmentFault `too_large`."""
+        self._bytes += size
+        if self._limit_bytes is not None and self._bytes > self._limit_bytes:
+            message = f"{shown}: more than {self._limit_bytes} bytes together"
+            raise EnvironmentFault(message, code="too_large", permanent=True)
+
+
 class TreeCopy:
-    """One copy. `limit_bytes` bounds the files together, None means no bound."""
+    """One copy. `limit_bytes` bounds the files together, and with them the number of entries;
+    None means no bound."""
 
     def __init__(self, limit_bytes: int | None = None, ids: Ids = None) -> None:
-        self._limit_bytes = limit_bytes
+        self._bound = Bound(limit_bytes)
         self._ids = ids
-        self._bytes = 0
         self._stopped = False
 
     def stop(self) -> None:
@@ -57,6 +84,7 @@ class TreeCopy:
     ) -> None:
         if self._stopped:
             raise Stopped
+        self._bound.entry(shown)
         kind = stat.S_IFMT(os.stat(name, dir_fd=source_dir, follow_symlinks=False).st_mode)
         if kind == stat.S_IFREG:
             self._file(source_dir, name, target_dir, new_name, shown)
@@ -99,7 +127,7 @@ class TreeCopy:
         source = open_regular(source_dir, name, shown)
         try:
             facts = os.fstat(source)
-            self._count(facts.st_size, shown)
+            self._bound.size(facts.st_size, shown)
             clear(target_dir, new_name, shown)
             mode = stat.S_IMODE(facts.st_mode) & 0o777 | stat.S_IRUSR
             target = create(target_dir, new_name, mode, self._ids)
@@ -117,17 +145,8 @@ class TreeCopy:
                 raise Stopped
             expected -= len(chunk)
             if expected < 0:  # it grows while we read
-                self._count(len(chunk), shown)
+                self._bound.size(len(chunk), shown)
             write_all(target, chunk)
-
-    def _count(self, size: int, shown: str) -> None:
-        self._bytes += size
-        if self._limit_bytes is not None and self._bytes > self._limit_bytes:
-            raise EnvironmentFault(
-                f"{shown}: more than {self._limit_bytes} bytes together",
-                code="too_large",
-                permanent=True,
-            )
 
 
 def check_link(link: str, depth: int, shown: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from proctor.environments import hosted
+from proctor.environments import copying, hosted
 from proctor.environments.contract import EnvironmentSpec, Resources
 from proctor.environments.local import LocalEnvironment, LocalOptions
 from proctor.environments.network import NetworkMode, NetworkPhases, NetworkPolicy
@@ -45,6 +45,24 @@ def test_an_attempt_that_does_nothing_does_not_touch_the_disk(monkeypatch):
         assert session.resolve("a/../b") == f"{session.paths.workspace}/b"
 
     with_session(case)
+
+
+def test_a_tree_of_very_many_empty_files_is_not_brought_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(copying, "MOST_ENTRIES", 5)
+
+    async def case(session):
+        await session.exec("mkdir tree && touch tree/1 tree/2 tree/3 tree/4")
+        await session.download("tree", tmp_path / "five")
+        await session.exec("ln -s 1 tree/5")
+        with pytest.raises(EnvironmentFault, match="more than 5 files") as raised:
+            await session.download("tree", tmp_path / "six")
+        assert raised.value.fault_code == "too_large"
+        await session.upload(tmp_path / "five", "back")  # what comes from the host is not bounded
+        await session.upload(tmp_path / "six", "again")
+
+    with_session(case)
+    assert len(os.listdir(tmp_path / "five")) == 4
+    assert len(os.listdir(tmp_path / "six")) <= 4
 
 
 def test_the_root_is_private_marked_and_gone_afterwards():

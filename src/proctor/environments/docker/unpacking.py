@@ -23,13 +23,12 @@ class Unpack:
     """One download. Blocking: for a thread.
 
     Whatever stands on the way at the target is treated as by `copying.TreeCopy`: nothing is
-    written through a link. `limit_bytes` bounds the files together.
+    written through a link. `limit_bytes` bounds the files together, and with them their number.
     """
 
     def __init__(self, limit_bytes: int, shown: str) -> None:
-        self._limit_bytes = limit_bytes
+        self._bound = copying.Bound(limit_bytes)
         self._shown = shown
-        self._bytes = 0
         self._stopped = False
 
     def stop(self) -> None:
@@ -53,6 +52,7 @@ class Unpack:
     def _entry(self, archive: tarfile.TarFile, entry: tarfile.TarInfo, target: Path) -> None:
         parts = _parts(entry.name, self._shown)
         shown = "/".join((self._shown, *parts))
+        self._bound.entry(shown)
         if len(parts) > _MAX_DEPTH:
             message = f"{shown} is nested deeper than {_MAX_DEPTH} folders"
             raise EnvironmentFault(message, code="too_large", permanent=True)
@@ -111,13 +111,7 @@ class Unpack:
         where: tuple[int, str],
         shown: str,
     ) -> None:
-        self._bytes += entry.size
-        if self._bytes > self._limit_bytes:
-            raise EnvironmentFault(
-                f"{shown}: more than {self._limit_bytes} bytes together",
-                code="too_large",
-                permanent=True,
-            )
+        self._bound.size(entry.size, shown)
         place, name = where
         copying.clear(place, name, shown)
         fd = copying.create(place, name, entry.mode & 0o777 | stat.S_IRUSR)

@@ -6,6 +6,7 @@ import tarfile
 
 import pytest
 
+from proctor.environments import copying
 from proctor.environments.copying import Stopped
 from proctor.environments.docker.context import pack_context
 from proctor.environments.docker.packing import Pack, first_file, folders, one_file
@@ -107,6 +108,16 @@ def test_a_stream_that_is_cut_is_a_fault(tmp_path):
     data = tar(("tree/", FOLDER, ""), ("tree/a", FILE, b"1" * 5_000))
     assert code_of(data[:2_000], tmp_path / "out") == "environment"
     assert code_of(b"no tar" * 200, tmp_path / "out") == "environment"
+
+
+def test_a_tree_of_very_many_empty_files_is_refused(tmp_path, monkeypatch):
+    """They cost no bytes, but the host has only so many inodes."""
+    monkeypatch.setattr(copying, "MOST_ENTRIES", 5)
+    five = [("tree/", FOLDER, ""), *((f"tree/{n}", FILE, b"") for n in range(4))]
+    unpacked(tar(*five), tmp_path / "five")
+    assert len(os.listdir(tmp_path / "five")) == 4
+    assert code_of(tar(*five, ("tree/4", FILE, b"")), tmp_path / "six") == "too_large"
+    assert not (tmp_path / "six" / "4").exists()
 
 
 def test_unpacking_can_be_stopped(tmp_path):
