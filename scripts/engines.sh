@@ -155,7 +155,9 @@ stop_engines() {
     cd /
     for engine in docker podman; do
         [ -e "$folder/$engine.pid" ] || continue
-        remove_containers "$folder/$engine.sock" 2>/dev/null || say "$engine kept containers"
+        if answers "$folder/$engine.sock"; then
+            remove_containers "$folder/$engine.sock" 2>/dev/null || say "$engine kept containers"
+        fi
         ended "$(cat "$folder/$engine.pid")"
     done
     # Every command of podman has a watcher that outlives it by exit_command_delay seconds.
