@@ -29,6 +29,8 @@ FLOORS = {
 EXEMPT = {"proctor", "proctor.__main__"}
 SHIPPED_FOR_TESTS = "testing"
 
+PURE = ("proctor.kernel.", "proctor.agent.core.")
+
 # What a room that does no input or output has no use for. (asyncio: the system clock sleeps.)
 INPUT_OUTPUT = {
     "http", "io", "mmap", "multiprocessing", "os", "pathlib", "select", "selectors", "shutil",
@@ -124,15 +126,25 @@ def test_no_module_is_in_an_import_cycle():
     assert cycles(modules()) == []
 
 
-def test_the_kernel_needs_only_the_standard_library_and_does_no_input_or_output():
+def test_pure_rooms_need_only_the_standard_library_and_do_no_input_or_output():
     known = known_names(modules())
     wrong = []
-    for module in (m for m in modules() if m.room == "kernel"):
+    for module in (m for m in modules() if f"{m.name}.".startswith(PURE)):
         for item in imports(module, known):
             top = item.target.split(".")[0]
             if top != "proctor" and (top not in sys.stdlib_module_names or top in INPUT_OUTPUT):
                 wrong.append(str(item))
     assert wrong == []
+
+
+def test_the_core_of_the_agent_does_not_know_its_shell():
+    known = known_names(modules())
+    core = [m for m in modules() if m.name.startswith("proctor.agent.core.")]
+    seen = {i.target for m in core for i in imports(m, known) if i.target.startswith("proctor.")}
+    assert core
+    assert {
+        name for name in seen if not f"{name}.".startswith((*PURE, "proctor.store.journal.values"))
+    } == set()
 
 
 @pytest.mark.parametrize(

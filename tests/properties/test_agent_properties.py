@@ -5,9 +5,9 @@ from decimal import Decimal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proctor.agent.budgets import Budgets, Cost, Limits
-from proctor.agent.locks import Access, LockTable, Mode, startable
-from proctor.agent.sequence import Sequence32
+from proctor.agent.core.budgets import Budgets, Cost, Limits
+from proctor.agent.core.locks import Access, LockTable, Mode, startable
+from proctor.agent.core.sequence import Sequence32
 
 paths = st.lists(st.sampled_from("abc"), max_size=3).map("/".join)
 accesses = st.lists(st.builds(Access, st.sampled_from(Mode), paths), max_size=3).map(tuple)

@@ -6,17 +6,17 @@ from decimal import Decimal
 
 import pytest
 
-from proctor.agent import commands as cmd
-from proctor.agent import events as ev
-from proctor.agent.budgets import Cost, Limits
 from proctor.agent.context import messages
-from proctor.agent.decide import decide, fold
-from proctor.agent.decide_actions import holders
-from proctor.agent.locks import Access, LockTable, Mode
-from proctor.agent.projection import rows
-from proctor.agent.showing import next_moves
-from proctor.agent.snapshots import from_json, to_json
-from proctor.agent.view import View
+from proctor.agent.core import commands as cmd
+from proctor.agent.core import events as ev
+from proctor.agent.core.budgets import Cost, Limits
+from proctor.agent.core.decide import decide, fold
+from proctor.agent.core.decide_actions import holders
+from proctor.agent.core.locks import Access, LockTable, Mode
+from proctor.agent.core.projection import rows
+from proctor.agent.core.showing import next_moves
+from proctor.agent.core.view import View
+from proctor.agent.driving.snapshots import from_json, to_json
 from proctor.kernel import jsontext
 from proctor.kernel.agent_states import ACTION_STATES, RUN_STATES
 

@@ -10,15 +10,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from proctor.agent import commands as cmd
-from proctor.agent.budgets import Limits
-from proctor.agent.children import create_run
-from proctor.agent.coordinator import Coordinator, RunIsOwned
-from proctor.agent.loading import load_view
-from proctor.agent.recorder import LostRun, now_ms
+from proctor.agent.core import commands as cmd
+from proctor.agent.core.budgets import Limits
+from proctor.agent.core.showing import next_moves
+from proctor.agent.core.view import View
+from proctor.agent.driving.children import create_run
+from proctor.agent.driving.coordinator import Coordinator, RunIsOwned
+from proctor.agent.driving.loading import load_view
+from proctor.agent.driving.recorder import LostRun, now_ms
 from proctor.agent.setup import Hub, Setup
-from proctor.agent.showing import next_moves
-from proctor.agent.view import View
 from proctor.kernel.agent_states import ENDED_RUN_STATES
 from proctor.kernel.errors import StorageError, UsageError
 from proctor.store.journal.contract import Message, RunFilter, StoredEvent

@@ -7,7 +7,7 @@ is proven. Internal events (pauses, waits, claims) are not part of the conversat
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from proctor.agent.view import ActionView, TurnView, View
+from proctor.agent.core.view import ActionView, TurnView, View
 from proctor.kernel import jsontext
 
 Message: TypeAlias = Mapping[str, Any]

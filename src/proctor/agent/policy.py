@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from proctor.agent.budgets import Cost
 from proctor.agent.context import Message
+from proctor.agent.core.budgets import Cost
 from proctor.models.contract import ToolCall
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from proctor.agent.locks import EVERYTHING, Access
+from proctor.agent.core.locks import EVERYTHING, Access
 from proctor.kernel.digest import of_json
 
 DEFAULT_TIMEOUT_S = 120.0
@@ -212,8 +212,3 @@ class Toolbox:
     def digest(self) -> str:
         """What identifies the tools: names, versions, effects."""
         return of_json(sorted([t.name, t.version, t.effect.value] for t in self))
-
-
-def op_key(run_id: str, action_id: str, tool: str, arguments: Arguments) -> str:
-    """The operation key: fixed at acceptance, the same over all attempts of an action."""
-    return of_json([run_id, action_id, tool, arguments])

@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from proctor.agent.locks import Mode, startable
-from proctor.agent.view import ActionView, View
+from proctor.agent.core.locks import Mode, startable
+from proctor.agent.core.view import ActionView, View
 from proctor.environments.process import run_process
 from proctor.kernel import jsontext
 from proctor.kernel.digest import of_bytes, of_json

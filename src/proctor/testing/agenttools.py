@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from proctor.agent.locks import Access, Mode
+from proctor.agent.core.locks import Access, Mode
 from proctor.agent.tools import (
     Answer,
     Arguments,

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from tests.scenarios.agent.places import TIMING, Place, agents
 
-from proctor.agent.recorder import LostRun
+from proctor.agent.driving.recorder import LostRun
 from proctor.kernel import faults
 from proctor.testing.faults import FaultPlan, Injector
 

@@ -11,9 +11,9 @@ from tests.scenarios.agent.places import TIMING, agents, consistent, said
 from tests.scenarios.agent.test_answers import effects, scripted, turn
 from tests.scenarios.agent.test_endings import Door, bodies, gate, kinds
 
-from proctor.agent.budgets import Cost, Limits
 from proctor.agent.context import messages
-from proctor.agent.locks import Access, Mode
+from proctor.agent.core.budgets import Cost, Limits
+from proctor.agent.core.locks import Access, Mode
 from proctor.agent.policy import Policy, Proposal
 from proctor.agent.tools import Cancel, Effect, Tool, ToolResult
 from proctor.agent.workspace import FolderWorkspace

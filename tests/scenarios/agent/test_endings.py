@@ -11,11 +11,11 @@ from tests.scenarios.agent.conftest import KINDS
 from tests.scenarios.agent.places import TIMING, agents, consistent, said
 from tests.scenarios.agent.test_answers import effects, scripted, turn
 
-from proctor.agent import commands as cmd
-from proctor.agent import events as ev
-from proctor.agent.budgets import Cost, Limits
+from proctor.agent.core import commands as cmd
+from proctor.agent.core import events as ev
+from proctor.agent.core.budgets import Cost, Limits
+from proctor.agent.driving.recorder import LostRun, Recorder
 from proctor.agent.policy import Policy, Proposal
-from proctor.agent.recorder import LostRun, Recorder
 from proctor.agent.tools import Cancel, Effect, StoppedWithoutEffect
 from proctor.testing.agenttools import GateTool, all_tools
 

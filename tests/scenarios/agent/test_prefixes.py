@@ -13,10 +13,10 @@ from tests.scenarios.agent.places import TIMING, said
 from tests.scenarios.agent.test_answers import scripted, turn
 
 from proctor.agent.api import Agents
-from proctor.agent.loading import replay
+from proctor.agent.core.view import View
+from proctor.agent.driving.loading import replay
 from proctor.agent.setup import Setup
 from proctor.agent.tools import Answer, Effect, QueryAnswer, Tool, Toolbox, ToolResult
-from proctor.agent.view import View
 from proctor.store.journal.contract import Event, NewRun, Row
 from proctor.store.journal.sqlite import open_sqlite
 

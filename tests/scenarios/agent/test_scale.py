@@ -7,12 +7,12 @@ from tests.properties.test_agent_runs import as_json
 from tests.scenarios.agent.places import agents, consistent
 from tests.scenarios.agent.test_answers import scripted, turn
 
-from proctor.agent.loading import load_view
-from proctor.agent.locks import Access
+from proctor.agent.core.locks import Access
+from proctor.agent.core.view import View
+from proctor.agent.driving.loading import load_view
+from proctor.agent.driving.snapshots import is_due, load_snapshot
 from proctor.agent.policy import Policy, Proposal
-from proctor.agent.snapshots import is_due, load_snapshot
 from proctor.agent.tools import Effect, Tool, ToolResult
-from proctor.agent.view import View
 from proctor.models.contract import ToolCall
 
 ACTIONS = 250
@@ -67,7 +67,7 @@ def test_snapshots_cost_no_more_than_the_log():
 
 
 def test_a_damaged_or_foreign_snapshot_is_passed_over(place, socket, monkeypatch):
-    from proctor.agent import snapshots
+    from proctor.agent.driving import snapshots
 
     async def scenario():
         async with agents(place, socket, policy=scripted(turn(("here", {"size": 1}))),

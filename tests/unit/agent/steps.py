@@ -1,9 +1,9 @@
 """A run brought into a situation by commands, for tests of the pure core."""
 
-from proctor.agent import commands as cmd
-from proctor.agent.decide import decide, fold
-from proctor.agent.locks import EVERYTHING
-from proctor.agent.view import View
+from proctor.agent.core import commands as cmd
+from proctor.agent.core.decide import decide, fold
+from proctor.agent.core.locks import EVERYTHING
+from proctor.agent.core.view import View
 
 
 class Run:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.unit.agent.steps import Run, in_state
 
-from proctor.agent import events as ev
-from proctor.agent.evolve import evolve
+from proctor.agent.core import events as ev
+from proctor.agent.core.evolve import evolve
 from proctor.agent.statesdoc import document
 from proctor.kernel.agent_states import ACTION, ACTION_STATES, RUN, RUN_STATES
 from proctor.kernel.states import IllegalTransition

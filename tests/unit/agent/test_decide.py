@@ -3,11 +3,11 @@
 import pytest
 from tests.unit.agent.steps import Run, call, in_state
 
-from proctor.agent import commands as cmd
-from proctor.agent import events as ev
-from proctor.agent.budgets import Cost, Limits
-from proctor.agent.locks import Access, Mode
-from proctor.agent.tools import op_key
+from proctor.agent.core import commands as cmd
+from proctor.agent.core import events as ev
+from proctor.agent.core.budgets import Cost, Limits
+from proctor.agent.core.deciding import op_key
+from proctor.agent.core.locks import Access, Mode
 from proctor.kernel.agent_states import ACTION_STATES, RUN_STATES
 
 READ = (Access(Mode.READ, "ws:1"),)
@@ -325,7 +325,7 @@ def test_no_command_raises_in_any_state_of_the_run(state):
     """A refusal is an answer; an exception would kill the coordinator."""
     from dataclasses import replace
 
-    from proctor.agent.decide import decide
+    from proctor.agent.core.decide import decide
 
     commands = [
         cmd.Claim("x", 9), cmd.Release(), cmd.Move("resume"), cmd.Move("suspend"),

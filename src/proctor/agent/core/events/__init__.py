@@ -1,6 +1,6 @@
 """What can have happened in a run."""
 
-from proctor.agent.events.action import (
+from proctor.agent.core.events.action import (
     ActionAccepted,
     ActionClosed,
     ActionJudged,
@@ -13,14 +13,14 @@ from proctor.agent.events.action import (
     WaitClosed,
     WaitOpened,
 )
-from proctor.agent.events.base import (
+from proctor.agent.core.events.base import (
     KINDS,
     VERSION,
     AgentEvent,
     decode,
     encode,
 )
-from proctor.agent.events.run import (
+from proctor.agent.core.events.run import (
     CancelRequested,
     CandidateGiven,
     CandidateJudged,

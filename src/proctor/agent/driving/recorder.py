@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 
-from proctor.agent import events as ev
-from proctor.agent.commands import Command, Refusal
-from proctor.agent.decide import decide, fold
-from proctor.agent.projection import moment, needs_barrier, rows
-from proctor.agent.view import View
+from proctor.agent.core import events as ev
+from proctor.agent.core.commands import Command, Refusal
+from proctor.agent.core.decide import decide, fold
+from proctor.agent.core.projection import moment, needs_barrier, rows
+from proctor.agent.core.view import View
 from proctor.kernel.clock import Clock
 from proctor.kernel.errors import ProctorError, RuntimeFault, StorageError
 from proctor.kernel.faults import fault_point

@@ -7,14 +7,13 @@ the answers durable before it acts on them.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from proctor.agent import commands as cmd
-from proctor.agent import decide_actions as actions
-from proctor.agent import decide_ending as ending
-from proctor.agent import events as ev
-from proctor.agent.deciding import Decision, cannot, effects_of, refuse
-from proctor.agent.evolve import evolve
-from proctor.agent.tools import op_key
-from proctor.agent.view import View
+from proctor.agent.core import commands as cmd
+from proctor.agent.core import decide_actions as actions
+from proctor.agent.core import decide_ending as ending
+from proctor.agent.core import events as ev
+from proctor.agent.core.deciding import Decision, cannot, effects_of, op_key, refuse
+from proctor.agent.core.evolve import evolve
+from proctor.agent.core.view import View
 from proctor.kernel.agent_states import RUN
 
 

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from proctor.agent import events as ev
-from proctor.agent.budgets import DIMENSIONS, Cost
-from proctor.agent.view import ActionView, View, WaitView
+from proctor.agent.core import events as ev
+from proctor.agent.core.budgets import DIMENSIONS, Cost
+from proctor.agent.core.view import ActionView, View, WaitView
 from proctor.kernel.digest import of_json
-from proctor.store.journal.contract import Row
-from proctor.store.journal.values import Value
+from proctor.store.journal.values import Row, Value
 
 _NEEDS_BARRIER = (
     ev.RunCreated, ev.RunClaimed, ev.CancelRequested, ev.RunEnded, ev.WaitClosed,

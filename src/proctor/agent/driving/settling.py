@@ -2,10 +2,10 @@
 
 import asyncio
 
-from proctor.agent import commands as cmd
-from proctor.agent.desk import Desk
+from proctor.agent.core import commands as cmd
+from proctor.agent.core.view import ActionView
+from proctor.agent.driving.desk import Desk
 from proctor.agent.tools import Answer, QueryAnswer, Tool
-from proctor.agent.view import ActionView
 from proctor.kernel import jsontext
 from proctor.kernel.faults import fault_point
 

@@ -1,15 +1,15 @@
 """Cleaning up: what runs is stopped, what is unknown is asked for, what was done may be undone."""
 
-from proctor.agent import commands as cmd
-from proctor.agent.attempts import start_ready
-from proctor.agent.children import end_of, tell_parent
-from proctor.agent.commands import Refusal
-from proctor.agent.desk import Desk
-from proctor.agent.intake import cancel_children
-from proctor.agent.settling import ask_unknown
+from proctor.agent.core import commands as cmd
+from proctor.agent.core.commands import Refusal
+from proctor.agent.core.view import ActionView
+from proctor.agent.driving.attempts import start_ready
+from proctor.agent.driving.children import end_of, tell_parent
+from proctor.agent.driving.desk import Desk
+from proctor.agent.driving.intake import cancel_children
+from proctor.agent.driving.settling import ask_unknown
+from proctor.agent.driving.turns import proposed
 from proctor.agent.tools import ToolResult
-from proctor.agent.turns import proposed
-from proctor.agent.view import ActionView
 from proctor.kernel.faults import fault_point
 from proctor.models.contract import ToolCall
 

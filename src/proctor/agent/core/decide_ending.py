@@ -1,9 +1,9 @@
 """The rules of ending a run: cancelling in three records, closing, and the end itself."""
 
-from proctor.agent import commands as cmd
-from proctor.agent import events as ev
-from proctor.agent.deciding import Decision, cannot, nothing_new, refuse
-from proctor.agent.view import ActionView, View
+from proctor.agent.core import commands as cmd
+from proctor.agent.core import events as ev
+from proctor.agent.core.deciding import Decision, cannot, nothing_new, refuse
+from proctor.agent.core.view import ActionView, View
 from proctor.kernel.agent_states import RUN
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from proctor.agent import commands as cmd
-from proctor.agent import events as ev
-from proctor.agent.budgets import Cost
-from proctor.agent.commands import Refusal
-from proctor.agent.desk import Desk
-from proctor.agent.dispatch import Ended
-from proctor.agent.turns import take_up
+from proctor.agent.core import commands as cmd
+from proctor.agent.core import events as ev
+from proctor.agent.core.budgets import Cost
+from proctor.agent.core.commands import Refusal
+from proctor.agent.driving.desk import Desk
+from proctor.agent.driving.dispatch import Ended
+from proctor.agent.driving.turns import take_up
 from proctor.kernel import jsontext
 from proctor.kernel.digest import of_json
 from proctor.kernel.faults import fault_point

@@ -1,13 +1,13 @@
 """Taking a run over, in order; every step may be the last one of this process and is repeated by
 the next. Nothing is scheduled before all of it is done."""
 
-from proctor.agent import commands as cmd
-from proctor.agent.attempts import subject_of
-from proctor.agent.children import ensure_children
-from proctor.agent.desk import Desk
-from proctor.agent.intake import revision_of, take_in
-from proctor.agent.stopping import still_ours, stop_groups
-from proctor.agent.view import ActionView
+from proctor.agent.core import commands as cmd
+from proctor.agent.core.view import ActionView
+from proctor.agent.driving.attempts import subject_of
+from proctor.agent.driving.children import ensure_children
+from proctor.agent.driving.desk import Desk
+from proctor.agent.driving.intake import revision_of, take_in
+from proctor.agent.driving.stopping import still_ours, stop_groups
 from proctor.kernel.faults import fault_point
 
 

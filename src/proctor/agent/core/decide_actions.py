@@ -1,11 +1,11 @@
 """The rules of actions: waits, attempts, and outcomes that are not known."""
 
-from proctor.agent import commands as cmd
-from proctor.agent import events as ev
-from proctor.agent.budgets import Cost
-from proctor.agent.deciding import Decision, nothing_new, refuse
-from proctor.agent.locks import startable
-from proctor.agent.view import ActionView, View, WaitView
+from proctor.agent.core import commands as cmd
+from proctor.agent.core import events as ev
+from proctor.agent.core.budgets import Cost
+from proctor.agent.core.deciding import Decision, nothing_new, refuse
+from proctor.agent.core.locks import startable
+from proctor.agent.core.view import ActionView, View, WaitView
 from proctor.kernel.agent_states import ACTION
 
 AUTOMATIC = "effect class"

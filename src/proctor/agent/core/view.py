@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from proctor.agent.budgets import Budgets
-from proctor.agent.locks import Access
-from proctor.agent.sequence import Sequence32
+from proctor.agent.core.budgets import Budgets
+from proctor.agent.core.locks import Access
+from proctor.agent.core.sequence import Sequence32
 from proctor.kernel.agent_states import ENDED_RUN_STATES, SETTLED_ACTION_STATES
 
 Json = Mapping[str, Any]

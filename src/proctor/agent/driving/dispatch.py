@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from proctor.agent.stopping import GRACE_S, stop_groups
+from proctor.agent.core.view import ActionView
+from proctor.agent.driving.stopping import GRACE_S, stop_groups
 from proctor.agent.tools import (
     Cancel,
     Effect,
@@ -20,7 +21,6 @@ from proctor.agent.tools import (
     ToolContext,
     ToolResult,
 )
-from proctor.agent.view import ActionView
 from proctor.kernel import jsontext
 from proctor.kernel.clock import Clock
 from proctor.kernel.faults import fault_point

@@ -1,10 +1,12 @@
 """What every rule of `decide` uses."""
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
-from proctor.agent import events as ev
-from proctor.agent.commands import Refusal
-from proctor.agent.view import ActionView, View
+from proctor.agent.core import events as ev
+from proctor.agent.core.commands import Refusal
+from proctor.agent.core.view import ActionView, View
+from proctor.kernel.digest import of_json
 
 Decision: TypeAlias = tuple[ev.AgentEvent, ...] | Refusal
 
@@ -54,3 +56,8 @@ def nothing_new(view: View, reason: str) -> tuple[ev.AgentEvent, ...]:
     ]
     ready = [ev.ActionClosed(a.id, "cancelled", reason) for a in view.unfinished("ready")]
     return (*waits, *ready)
+
+
+def op_key(run_id: str, action_id: str, tool: str, arguments: Mapping[str, Any]) -> str:
+    """The operation key: fixed at acceptance, the same over all attempts of an action."""
+    return of_json([run_id, action_id, tool, arguments])

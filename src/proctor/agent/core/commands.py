@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from proctor.agent.budgets import Cost, Limits
-from proctor.agent.locks import Access
+from proctor.agent.core.budgets import Cost, Limits
+from proctor.agent.core.locks import Access
 
 Json = Mapping[str, Any]
 

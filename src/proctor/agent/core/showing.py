@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from proctor.agent.view import ActionView, View, WaitView
+from proctor.agent.core.view import ActionView, View, WaitView
 
 _WHO = {
     "approval": "person", "input": "person", "statement": "person", "workspace": "person",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from proctor.agent.events.base import AgentEvent, Json, kind
+from proctor.agent.core.events.base import AgentEvent, Json, kind
 
 
 @kind("action.accepted")

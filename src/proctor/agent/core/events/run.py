@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from proctor.agent.events.base import AgentEvent, Json, kind
+from proctor.agent.core.events.base import AgentEvent, Json, kind
 
 
 @kind("run.created")

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from proctor.agent.budgets import Budgets, Cost, Limits
-from proctor.agent.locks import Access, Mode
-from proctor.agent.sequence import Sequence32
-from proctor.agent.view import ActionView, CancelView, TurnView, View, WaitView
+from proctor.agent.core.budgets import Budgets, Cost, Limits
+from proctor.agent.core.locks import Access, Mode
+from proctor.agent.core.sequence import Sequence32
+from proctor.agent.core.view import ActionView, CancelView, TurnView, View, WaitView
 from proctor.kernel.digest import of_json
 from proctor.store.journal.contract import Journal, Snapshot
 

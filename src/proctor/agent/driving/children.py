@@ -1,14 +1,14 @@
 """Subtasks: a run with a parent. Spawning is an open wait in the parent's log, so it is ordered
 with the parent's cancellation, and a spawn that a crash cut short is made up for."""
 
-from proctor.agent import commands as cmd
-from proctor.agent import events as ev
-from proctor.agent.budgets import Cost, Limits
-from proctor.agent.decide import decide
-from proctor.agent.desk import Desk
-from proctor.agent.projection import moment
-from proctor.agent.recorder import as_stored
-from proctor.agent.view import View, WaitView
+from proctor.agent.core import commands as cmd
+from proctor.agent.core import events as ev
+from proctor.agent.core.budgets import Cost, Limits
+from proctor.agent.core.decide import decide
+from proctor.agent.core.projection import moment
+from proctor.agent.core.view import View, WaitView
+from proctor.agent.driving.desk import Desk
+from proctor.agent.driving.recorder import as_stored
 from proctor.kernel.clock import Clock
 from proctor.kernel.errors import RuntimeFault, StorageError
 from proctor.kernel.faults import fault_point

@@ -4,11 +4,11 @@ a change of state, and an event that they do not list raises IllegalTransition."
 from collections.abc import Callable
 from typing import Any
 
-from proctor.agent import events as ev
-from proctor.agent import evolve_actions as on
-from proctor.agent.budgets import Budgets, Cost, Limits
-from proctor.agent.changing import changed, completed
-from proctor.agent.view import CancelView, TurnView, View
+from proctor.agent.core import events as ev
+from proctor.agent.core import evolve_actions as on
+from proctor.agent.core.budgets import Budgets, Cost, Limits
+from proctor.agent.core.changing import changed, completed
+from proctor.agent.core.view import CancelView, TurnView, View
 from proctor.kernel.agent_states import RUN
 from proctor.kernel.states import IllegalTransition
 

@@ -4,22 +4,22 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from proctor.agent import commands as cmd
-from proctor.agent.attempts import start_ready
-from proctor.agent.children import ensure_children
-from proctor.agent.decide_actions import unresolved
-from proctor.agent.desk import Desk
-from proctor.agent.finishing import finish
-from proctor.agent.intake import take_in
-from proctor.agent.loading import load_view
-from proctor.agent.recorder import LostRun, Recorder
-from proctor.agent.recovery import take_over
-from proctor.agent.settling import ask_unknown
+from proctor.agent.core import commands as cmd
+from proctor.agent.core.decide_actions import unresolved
+from proctor.agent.core.view import View
+from proctor.agent.driving.attempts import start_ready
+from proctor.agent.driving.children import ensure_children
+from proctor.agent.driving.desk import Desk
+from proctor.agent.driving.finishing import finish
+from proctor.agent.driving.intake import take_in
+from proctor.agent.driving.loading import load_view
+from proctor.agent.driving.recorder import LostRun, Recorder
+from proctor.agent.driving.recovery import take_over
+from proctor.agent.driving.settling import ask_unknown
+from proctor.agent.driving.snapshots import is_due, keep_snapshot
+from proctor.agent.driving.turns import next_turn
 from proctor.agent.setup import Hub, Setup
-from proctor.agent.snapshots import is_due, keep_snapshot
-from proctor.agent.turns import next_turn
 from proctor.agent.verify import judge, review_subject
-from proctor.agent.view import View
 from proctor.kernel.errors import ProctorError, StorageError
 from proctor.kernel.faults import fault_point
 from proctor.store.journal.contract import Lease

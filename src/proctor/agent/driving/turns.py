@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from proctor.agent import commands as cmd
-from proctor.agent.budgets import Cost
-from proctor.agent.commands import Refusal
 from proctor.agent.context import Message, assembled
-from proctor.agent.desk import Desk
-from proctor.agent.locks import Access
+from proctor.agent.core import commands as cmd
+from proctor.agent.core.budgets import Cost
+from proctor.agent.core.commands import Refusal
+from proctor.agent.core.locks import Access
+from proctor.agent.core.view import View
+from proctor.agent.driving.desk import Desk
 from proctor.agent.policy import Proposal, TurnContext
 from proctor.agent.tools import Toolbox
-from proctor.agent.view import View
 from proctor.kernel import jsontext
 from proctor.kernel.faults import fault_point
 from proctor.models.contract import ToolCall

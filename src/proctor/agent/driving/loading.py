@@ -1,9 +1,9 @@
 """A view from the log: read in pages, folded event by event."""
 
-from proctor.agent.events import decode
-from proctor.agent.evolve import evolve
-from proctor.agent.snapshots import load_snapshot
-from proctor.agent.view import View
+from proctor.agent.core.events import decode
+from proctor.agent.core.evolve import evolve
+from proctor.agent.core.view import View
+from proctor.agent.driving.snapshots import load_snapshot
 from proctor.kernel.errors import StorageError
 from proctor.store.journal.contract import Journal, StoredEvent
 from proctor.store.journal.errors import UnknownRun

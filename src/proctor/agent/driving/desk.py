@@ -5,13 +5,13 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any
 
-from proctor.agent import commands as cmd
 from proctor.agent.context import Conversation
-from proctor.agent.dispatch import Dispatcher, Ended
+from proctor.agent.core import commands as cmd
+from proctor.agent.core.view import View
+from proctor.agent.driving.dispatch import Dispatcher, Ended
+from proctor.agent.driving.recorder import Recorder, now_ms
 from proctor.agent.policy import Policy, Proposal
-from proctor.agent.recorder import Recorder, now_ms
 from proctor.agent.setup import Hub, Setup
-from proctor.agent.view import View
 
 
 class Desk:

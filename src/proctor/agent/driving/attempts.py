@@ -2,16 +2,16 @@
 
 import asyncio
 
-from proctor.agent import commands as cmd
-from proctor.agent.budgets import Cost
-from proctor.agent.commands import Refusal
-from proctor.agent.decide_actions import USED_UP, runnable
-from proctor.agent.desk import Desk
-from proctor.agent.dispatch import Execution
+from proctor.agent.core import commands as cmd
+from proctor.agent.core.budgets import Cost
+from proctor.agent.core.commands import Refusal
+from proctor.agent.core.decide_actions import USED_UP, runnable
+from proctor.agent.core.view import ActionView
+from proctor.agent.driving.desk import Desk
+from proctor.agent.driving.dispatch import Execution
+from proctor.agent.driving.recorder import LostRun
 from proctor.agent.permissions import Ruling, subject
-from proctor.agent.recorder import LostRun
 from proctor.agent.tools import Need, Tool, ToolContext
-from proctor.agent.view import ActionView
 from proctor.environments import proctable
 from proctor.kernel.faults import fault_point
 

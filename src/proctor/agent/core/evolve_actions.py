@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from proctor.agent import events as ev
-from proctor.agent.budgets import Cost
-from proctor.agent.changing import changed
-from proctor.agent.locks import Access, Mode
-from proctor.agent.view import ActionView, View, WaitView
+from proctor.agent.core import events as ev
+from proctor.agent.core.budgets import Cost
+from proctor.agent.core.changing import changed
+from proctor.agent.core.locks import Access, Mode
+from proctor.agent.core.view import ActionView, View, WaitView
 from proctor.kernel.agent_states import ACTION
 from proctor.kernel.states import IllegalTransition
 

@@ -1,0 +1,1 @@
+"""What an agent run is, as values and pure functions: events in, the view and decisions out."""

@@ -1,0 +1,1 @@
+"""How a worker drives an agent run: it asks, executes, records, and recovers."""
