@@ -131,6 +131,8 @@ leave_place() {
 
 start_engines() {
     [ "$(id -u)" = 0 ] || { say "engines are started by root only"; return; }
+    # The longest name of a socket that an engine makes there must stay within the kernel's 107 bytes.
+    [ "${#folder}" -le 60 ] || { say "$folder is too long a name: 60 characters at most"; return; }
     sweep
     if [ -e "$folder/place" ]; then say "$folder has engines already"; return; fi
     mkdir -p "$folder" && chmod 700 "$folder"
