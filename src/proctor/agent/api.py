@@ -1,51 +1,36 @@
-"""Agent runs from Python: submit, drive, answer, approve, deny, cancel, suspend, resume, show.
-
-Commands go through the run's inbox: they may come from any process, are acknowledged when they are
-on disk, and are applied by whoever drives the run.
-"""
+"""Agent runs from Python: submit and drive them, and everything that `Control` offers."""
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from proctor.agent.control import Control
 from proctor.agent.core import commands as cmd
 from proctor.agent.core.budgets import Limits
-from proctor.agent.core.showing import next_moves
 from proctor.agent.core.view import View
 from proctor.agent.driving.children import create_run
 from proctor.agent.driving.coordinator import Coordinator, RunIsOwned
-from proctor.agent.driving.loading import load_view
 from proctor.agent.driving.recorder import LostRun, now_ms
-from proctor.agent.setup import Hub, Setup
-from proctor.kernel.agent_states import ENDED_RUN_STATES
+from proctor.agent.setup import Setup
 from proctor.kernel.errors import StorageError, UsageError
-from proctor.store.journal.contract import Message, RunFilter, StoredEvent
+from proctor.store.journal.contract import RunFilter
 from proctor.store.leases import owner_name
 
 UNLIMITED = Limits()
 _ACTIVE = ("ready", "running", "waiting", "verifying", "finishing")
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A run as it stands: its view and who moves next."""
-
-    view: View
-    next_moves: Sequence[Mapping[str, Any]]
-
-
-class Agents:
+class Agents(Control):
     """Agent runs of one journal. For one event loop; any number of processes may have one each.
 
     `failures`: why `serve` gave runs up (a policy that cannot be made, a fault of the runtime).
     """
 
     def __init__(self, setup: Setup) -> None:
+        super().__init__(setup.journal, setup.clock, setup.timing.poll_s)
         self.setup = setup
         self.owner = owner_name()
-        self._hub = Hub()
         self._driving: dict[str, Coordinator] = {}
         self.failures: dict[str, BaseException] = {}
 
@@ -189,106 +174,3 @@ class Agents:
         if coordinator is not None:
             coordinator.hand_over()
         return coordinator is not None
-
-    # --- what people say
-
-    async def tell(self, run_id: str, text: str, *, by: str = "user") -> None:
-        """Add a text to the conversation."""
-        await self._send(run_id, "text", {"text": text, "by": by})
-
-    async def answer(
-        self, run_id: str, wait: str, value: Any, *, by: str = "user", message_id: str | None = None
-    ) -> None:
-        """Answer an open wait (input, workspace, review). The first valid answer counts."""
-        body = {"wait": wait, "how": "arrived", "by": by, "value": value}
-        await self._send(run_id, "answer", body, message_id)
-
-    async def approve(
-        self,
-        run_id: str,
-        wait: str,
-        *,
-        by: str = "user",
-        scope: str = "once",
-        expires_ms: int | None = None,
-    ) -> None:
-        """Approve what a wait asks for, `once` or for the same call in this `run`."""
-        if scope not in ("once", "run"):
-            raise UsageError("an approval's scope is once or run")
-        value = {"scope": scope, "expires_ms": expires_ms}
-        await self._send(
-            run_id, "answer", {"wait": wait, "how": "arrived", "by": by, "value": value}
-        )
-
-    async def deny(self, run_id: str, wait: str, *, by: str = "user", reason: str = "") -> None:
-        """Say no to what a wait asks for."""
-        body = {"wait": wait, "how": "denied", "by": by, "reason": reason or "denied"}
-        await self._send(run_id, "answer", body)
-
-    async def state(
-        self, run_id: str, wait: str, *, happened: bool, text: str = "", by: str = "user"
-    ) -> None:
-        """Say what became of an action whose outcome nobody knows."""
-        value = {"happened": happened, "text": text}
-        await self.answer(run_id, wait, value, by=by)
-
-    async def cancel(
-        self, run_id: str, *, by: str = "user", reason: str = "", compensate: bool = False
-    ) -> None:
-        """Cancel a run and its subtasks. `compensate`: undo what can be undone."""
-        body = {"by": by, "reason": reason, "compensate": compensate}
-        await self._send(run_id, "cancel", body)
-
-    async def suspend(self, run_id: str, *, by: str = "user", reason: str = "") -> None:
-        """Start nothing more in a run and its subtasks until `resume`."""
-        await self._send(run_id, "suspend", {"by": by, "reason": reason})
-
-    async def resume(self, run_id: str, *, by: str = "user", reason: str = "") -> None:
-        """Let a suspended or stopped run go on."""
-        await self._send(run_id, "resume", {"by": by, "reason": reason})
-
-    async def _send(
-        self, run_id: str, kind: str, body: Mapping[str, Any], message_id: str | None = None
-    ) -> None:
-        name = message_id or f"{kind}:{secrets.token_hex(12)}"
-        message = Message(run_id, name, kind, body, self.setup.clock.now())
-        await self.setup.journal.inbox_add(message)
-        self._hub.notify(run_id)
-
-    # --- looking
-
-    async def view(self, run_id: str) -> View:
-        """The run as its log says it is. Raises UnknownRun."""
-        return await load_view(self.setup.journal, run_id)
-
-    async def show(self, run_id: str) -> Shown:
-        """The run, and for each open thing who moves next and which facts stand."""
-        view = await self.view(run_id)
-        return Shown(view, next_moves(view))
-
-    async def watch(self, run_id: str, after: int = 0) -> AsyncIterator[StoredEvent]:
-        """Every event with seq > `after`, as they come, until the run has ended."""
-        changed = asyncio.Event()
-        end_listening = self._hub.listen(run_id, changed.set)
-        try:
-            while True:
-                changed.clear()
-                row = await self.setup.journal.run_row(run_id)
-                page = await self.setup.journal.read_events(run_id, after, 500)
-                for event in page:
-                    after = event.seq
-                    yield event
-                ended = row is None or row.state in ENDED_RUN_STATES
-                if not page and ended:
-                    return
-                if not page:
-                    await self._pause(changed)
-        finally:
-            end_listening()
-
-    async def _pause(self, changed: asyncio.Event) -> None:
-        woken = asyncio.ensure_future(changed.wait())
-        pause = asyncio.ensure_future(self.setup.clock.sleep(self.setup.timing.poll_s))
-        await asyncio.wait({woken, pause}, return_when=asyncio.FIRST_COMPLETED)
-        woken.cancel()
-        pause.cancel()

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 import typer
 
 from proctor.cli import flags
+from proctor.cli.agent.commands import agents
 from proctor.cli.output import (
     REFUSED,
     OutputLost,
@@ -189,6 +190,7 @@ environments = typer.Typer(
     help="See and remove what environments left on this machine.",
 )
 app.add_typer(environments, name="env")
+app.add_typer(agents, name="agent")
 
 
 @environments.command("list")

@@ -161,6 +161,7 @@ def test_a_reviewer_decides_about_this_candidate(place, socket, root):
             view = await found.drive(run_id)
             (wait,) = view.waiting("review")
             assert "second" in wait.prompt
+            assert any("reviewer ann: too short" in m["content"] for m in messages(view))
             await found.answer(run_id, wait.id, None, by="ann")
             view = await found.drive(run_id)
             assert (view.state, view.candidate) == ("done", "second")
