@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from proctor.evals.results.layout import STATES, RunLayout
+from proctor.evals.results.layout import ATTEMPT, STATES, RunLayout
 from proctor.evals.results.records import (
     ATTEMPT_SCHEMA,
     RUN_INFO_SCHEMA,
@@ -35,8 +35,10 @@ class StoredTask:
         """The indices that have a directory, sorted."""
         found = []
         for entry in os.scandir(self.path):
-            prefix, _, number = entry.name.rpartition("-")
-            if prefix == "attempt" and number.isdigit() and entry.is_dir(follow_symlinks=False):
+            if not entry.name.startswith(ATTEMPT):
+                continue
+            number = entry.name[len(ATTEMPT) :]
+            if number.isdigit() and entry.is_dir(follow_symlinks=False):
                 found.append(int(number))
         return sorted(found)
 
@@ -52,7 +54,7 @@ class StoredTask:
             return None
 
     def _read(self, attempt: int, name: str, schema: str) -> dict[str, Any] | None:
-        path = os.path.join(self.path, f"attempt-{attempt}", name)
+        path = f"{self.path}/{ATTEMPT}{attempt}/{name}"
         try:
             record = read_json(path)
         except FileNotFoundError:
@@ -88,7 +90,7 @@ def stored_tasks(layout: RunLayout, states: Iterable[str] = STATES) -> Iterator[
 def stored_task(path: str, state: str) -> StoredTask | None:
     """The task whose directory `path` is; None when nothing in it was announced."""
     try:
-        record = read_json(os.path.join(path, "task.json"))
+        record = read_json(f"{path}/task.json")
         return StoredTask(str(record["task_id"]), state, path, record.get("category"))
     except (OSError, jsontext.JsonError, KeyError, TypeError, AttributeError):
         return _by_its_records(path, state)
@@ -100,7 +102,7 @@ def _by_its_records(path: str, state: str) -> StoredTask | None:
     for index in found.attempts() if os.path.isdir(path) else ():
         for name in ("result.json", "run.json"):
             try:
-                task_id = read_json(os.path.join(path, f"attempt-{index}", name))["task_id"]
+                task_id = read_json(f"{path}/{ATTEMPT}{index}/{name}")["task_id"]
             except (OSError, jsontext.JsonError, KeyError, TypeError):
                 continue
             if isinstance(task_id, str) and task_dir_name(task_id) == os.path.basename(path):
