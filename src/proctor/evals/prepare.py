@@ -148,7 +148,7 @@ class Builder:
         view = _view(opened, states, earlier, self._surroundings.notes)
         spending, budget = _budget(opened, self._surroundings.budget)
         walls = (self._surroundings.wall, _wall(opened))
-        return RequestRun(
+        run = RequestRun(
             request=pre.request,
             components=pre.components,
             services=_services(opened, budget, self._threads),
@@ -163,6 +163,8 @@ class Builder:
             spending=spending,
             kept_attempts=view.attempts_reused,
         )
+        run.queue_up()
+        return run
 
 
 def _mode(pre: Preflight, task: TaskSpec) -> str:

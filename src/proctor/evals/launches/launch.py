@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from proctor.environments.gates import gate_of
 from proctor.evals import registry
+from proctor.evals.collecting import collecting
 from proctor.evals.executors import Executor
 from proctor.evals.launches.document import LaunchDocument
 from proctor.evals.launches.leftovers import clear_leftovers
@@ -141,9 +142,11 @@ async def _orchestrate(
 ) -> None:
     grace_s = runtime.cleanup_grace_s
     orchestrator = Orchestrator(slots, concurrency, context.clock, grace_s=grace_s)
+    collecting.begin()
     try:
         await orchestrator.run(context.stop, runtime.timeout_s)
     finally:
+        collecting.end()
         await surroundings.executor.close()
 
 
