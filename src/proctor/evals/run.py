@@ -247,6 +247,7 @@ class RequestRun:
             plan,
             (t.observations(c.strategy, plan, contract.primary) for t in self.tasks),
             truncates=c.strategy.truncates,
+            families=c.families,
         )
         report = RunReport(
             name=self.view.name,
