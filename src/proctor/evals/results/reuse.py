@@ -58,7 +58,9 @@ class ReusePlan:
         where = f" from {self.source}" if self.source else ""
         rest = f"{self.run} run again, {self.new} new"
         if self.grade_only:
-            rest = f"{self.run + self.new} left out: no run of theirs can be graded"
+            rest = f"{self.run + self.new} left out"
+            if self.run + self.new:
+                rest += ": no run of theirs can be graded"
         lines = [
             f"earlier work{where}: {self.keep} attempts kept, {self.evaluate} graded again, {rest}"
         ]

@@ -12,6 +12,7 @@ from proctor.evals.results.records import (
     RUN_SCHEMA,
     SUMMARY_SCHEMA,
 )
+from proctor.evals.results.reserve import LAUNCHES
 from proctor.kernel import jsontext
 from proctor.kernel.errors import RunDirectoryError
 from proctor.kernel.ids import task_dir_name
@@ -116,13 +117,29 @@ def load_run_info(layout: RunLayout) -> Mapping[str, Any]:
         info = read_json(layout.run_info)
     except FileNotFoundError:
         raise RunDirectoryError(
-            f"{layout.root}: run info missing (no run_info.json)",
-            hint="this is not a run directory, or its run_info.json was removed",
+            f"{layout.root}: run info missing (no run_info.json)", hint=_what_to_give(layout.root)
         ) from None
     except (OSError, jsontext.JsonError) as error:
         raise RunDirectoryError(f"{layout.root}: run info damaged: {error}") from None
     _check_document(layout.run_info, info, RUN_INFO_SCHEMA, ("request", "components"))
     return dict(info)
+
+
+def _what_to_give(folder: str) -> str:
+    """Somebody may have given a folder above a run: name the newest run or launch in it."""
+    of_launch = os.path.basename(os.path.dirname(folder)) == LAUNCHES
+    found = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                document = of_launch and entry.name.endswith(".json")
+                if document or os.path.isfile(os.path.join(entry.path, "run_info.json")):
+                    found.append((entry.stat().st_mtime, entry.path))
+    except OSError:  # then nothing better can be said
+        found = []
+    if not found:
+        return "this is not a run directory, or its run_info.json was removed"
+    return f"this is not a run directory; the newest in it is {max(found)[1]}"
 
 
 def load_summary(layout: RunLayout) -> dict[str, Any]:
