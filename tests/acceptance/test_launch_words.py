@@ -127,3 +127,28 @@ def test_rescore_counts_what_is_left_out_only_where_there_is_some(launch, tmp_pa
     done = proctor("rescore", str(Path("results/launch/words/fine/monday")), cwd=tmp_path)
     assert done.code == 0
     assert "3 graded again, 0 left out\n" in done.err
+
+
+def test_a_file_given_to_the_wrong_command_is_sent_to_the_right_one(launch, tmp_path):
+    done = proctor("run", launch(FINE), cwd=tmp_path)
+    assert (done.code, done.err.splitlines()) == (
+        2, ["proctor: launch.yaml is a launch file", "  hint: proctor launch launch.yaml"],
+    )  # fmt: skip
+    (tmp_path / "request.yaml").write_text("benchmark: table\n")
+    done = proctor("launch", "request.yaml", cwd=tmp_path)
+    assert (done.code, done.err.splitlines()[-1]) == (2, "  hint: proctor run request.yaml")
+
+
+def test_what_is_said_of_a_damaged_record_helps(launch, tmp_path):
+    proctor("launch", launch(FINE), cwd=tmp_path)
+    run = tmp_path / "results/launch/words/fine/monday"
+    attempt = next(run.glob("details/normal/t2--*/attempt-1"))
+    (attempt / "result.json").write_text("{")
+    refused = proctor("resume", str(run), cwd=tmp_path)
+    assert refused.code == 2
+    assert "move the attempt's folder away: `proctor resume` runs it again" in refused.err
+    attempt.rename(tmp_path / "away")
+    done = proctor("resume", str(run), "--json", cwd=tmp_path)
+    assert done.code == 0, done.err
+    counts = done.document["runs"][0]["counts"]
+    assert (counts["normal"], counts["reused_attempts"]) == (3, 2)

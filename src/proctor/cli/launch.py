@@ -12,7 +12,7 @@ from proctor.evals.options import validate
 from proctor.evals.preflight import preflight
 from proctor.evals.request import RunRequest
 from proctor.evals.request_file import read_yaml
-from proctor.kernel.errors import ProctorError
+from proctor.kernel.errors import OptionError, ProctorError
 
 
 def launch(
@@ -22,6 +22,8 @@ def launch(
     load_dotenv()
     keep_secrets()
     data = read_yaml(file)
+    if "requests" not in data and "benchmark" in data:
+        raise OptionError(f"{file} is a request, not a launch file", hint=f"proctor run {file}")
     keep_secrets(data)
     resolved = resolve(validate(LaunchSpec, data, ""), only, any_size=yes)
     if dry_run:

@@ -112,7 +112,10 @@ def build_settings(
     if file is not None:
         from proctor.evals.request_file import read_yaml  # YAML is slow to import
 
-        settings.add(read_yaml(file), file)
+        data = read_yaml(file)
+        if "requests" in data:
+            raise OptionError(f"{file} is a launch file", hint=f"proctor launch {file}")
+        settings.add(data, file)
     settings.add(_flags(flags))
     for assignment in assignments:
         settings.assign(assignment)

@@ -16,7 +16,7 @@ from proctor.evals.contracts.task import TaskSpec
 from proctor.evals.metrics.contract import MetricContract, observe
 from proctor.evals.results.layout import RunLayout, attempt_dir_name
 from proctor.evals.results.records import what_was_run
-from proctor.evals.results.stored import StoredTask, stored_tasks
+from proctor.evals.results.stored import DAMAGED, StoredTask, stored_tasks
 from proctor.kernel.errors import RunDirectoryError
 from proctor.kernel.issues import Issue, Severity, highest
 from proctor.models.contract import Usage
@@ -95,7 +95,8 @@ def _examined(
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         place = os.path.join(stored.path, attempt_dir_name(index), "result.json")
         raise RunDirectoryError(
-            f"damaged record: {place} (or its run.json): {type(error).__name__}: {error}"
+            f"damaged record: {place} (or its run.json): {type(error).__name__}: {error}",
+            hint=DAMAGED,
         ) from error
 
 

@@ -18,6 +18,10 @@ from proctor.kernel.errors import RunDirectoryError
 from proctor.kernel.ids import task_dir_name
 from proctor.store.files import read_json
 
+DAMAGED = (
+    "restore it from a copy, or move the attempt's folder away: `proctor resume` runs it again"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class StoredTask:
@@ -61,7 +65,7 @@ class StoredTask:
         except FileNotFoundError:
             return None
         except (OSError, jsontext.JsonError) as error:
-            raise RunDirectoryError(f"damaged record: {error}") from None
+            raise RunDirectoryError(f"damaged record: {error}", hint=DAMAGED) from None
         if not isinstance(record, dict) or record.get("schema_version") != schema:
             raise RunDirectoryError(
                 f"{path}: not a {schema} record", hint="it may come from a newer proctor"
@@ -120,7 +124,10 @@ def load_run_info(layout: RunLayout) -> Mapping[str, Any]:
             f"{layout.root}: run info missing (no run_info.json)", hint=_what_to_give(layout.root)
         ) from None
     except (OSError, jsontext.JsonError) as error:
-        raise RunDirectoryError(f"{layout.root}: run info damaged: {error}") from None
+        raise RunDirectoryError(
+            f"{layout.root}: run info damaged: {error}",
+            hint="restore it from a copy, or start a new run: nothing else says what was asked",
+        ) from None
     _check_document(layout.run_info, info, RUN_INFO_SCHEMA, ("request", "components"))
     return dict(info)
 
