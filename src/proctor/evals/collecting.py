@@ -6,6 +6,7 @@ is loaded stays, and what an attempt leaves in a cycle is found by the younger c
 """
 
 import gc
+import threading
 
 FULL_AFTER = 100
 """Collections of the middle generation before a full one; Python's default is 10."""
@@ -15,23 +16,26 @@ class Collecting:
     """The collector as long as any launch of this process runs; back as it was afterwards."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()  # launches run in several threads and event loops
         self._launches = 0
         self._before = gc.get_threshold()
 
     def begin(self) -> None:
         """A launch begins: what there is now stays."""
-        if not self._launches:
-            self._before = gc.get_threshold()
-            gc.set_threshold(*self._before[:2], FULL_AFTER)
-        self._launches += 1
+        with self._lock:
+            if not self._launches:
+                self._before = gc.get_threshold()
+                gc.set_threshold(*self._before[:2], FULL_AFTER)
+            self._launches += 1
         gc.freeze()
 
     def end(self) -> None:
         """A launch has ended."""
-        self._launches -= 1
-        if not self._launches:
-            gc.set_threshold(*self._before)
-            gc.unfreeze()
+        with self._lock:
+            self._launches -= 1
+            if not self._launches:
+                gc.set_threshold(*self._before)
+                gc.unfreeze()
 
 
 collecting = Collecting()
