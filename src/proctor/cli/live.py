@@ -56,9 +56,11 @@ def restore_terminal() -> None:
 def _plain(progress: Progress, stop: Stop) -> None:
     lines: list[PlainLines] = []
     said: set[str] = set()
+    refused = 0
     progress.changed.wait()
     while True:
         now = time.monotonic()
+        refused = _say_refusals(progress, refused)
         for view in progress.views[len(lines) :]:
             lines.append(PlainLines(view, now, named=len(progress.planned) > 1))
             for line in lines[-1].first(said):
@@ -67,7 +69,23 @@ def _plain(progress: Progress, stop: Stop) -> None:
             for line in shown.due(now, stopping=stop.requested and position == 0):
                 say(line, error=True)
         if progress.finished.wait(_STOP_SEEN_S):
+            _say_refusals(progress, refused)
             return
+
+
+def _say_refusals(progress: Progress, said: int) -> int:
+    """Tell what is not `said` yet; how many have been told then."""
+    for name, error in progress.unprepared[said:]:
+        said += 1
+        say(_refusal(name, error), error=True)
+    return said
+
+
+def _refusal(name: str, error: str) -> str:
+    """One line about a request that was not prepared; the end tells all of it."""
+    first, *others = error.splitlines() or [""]
+    text = f"{first} {others[0]}" if first.endswith(":") and others else first
+    return f"{one_line(name)}: cannot run: {one_line(text)}"
 
 
 class PlainLines:
@@ -150,19 +168,22 @@ def _pace(view: RunView, now: float) -> list[str]:
 
 def _live(progress: Progress, stop: Stop) -> None:
     progress.changed.wait()
-    if not progress.views:
+    if not progress.views and progress.finished.is_set():
         return
     from rich.console import Console
     from rich.live import Live
 
     console = Console(stderr=True)
-    told = 0
+    told = refused = 0
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             for view in progress.views[told:]:
                 told += 1
                 for note in view.notes:
                     live.console.print(_text(one_line(note), "yellow"))
+            for name, error in progress.unprepared[refused:]:
+                refused += 1
+                live.console.print(_text(_refusal(name, error), "red"))
             live.update(_display(progress, stop), refresh=True)
             if progress.finished.wait(REFRESH_S):
                 return
@@ -185,11 +206,12 @@ def _display(progress: Progress, stop: Stop) -> "RenderableType":
 
 
 def _rest(progress: Progress, running: int) -> str:
-    ended = len(progress.views) - running
+    begun = len(progress.views) + len(progress.unprepared)
+    ended = begun - running
     parts = [f"{counted(ended, 'request')} ended"] if ended and progress.planned else []
     if running > ROWS:
         parts.append(f"{running - ROWS} more running")
-    if (waiting := len(progress.planned) - len(progress.views)) > 0:
+    if (waiting := len(progress.planned) - begun) > 0:
         parts.append(f"{waiting} waiting")
     return "  " + ", ".join(parts) if parts else ""
 

@@ -6,15 +6,15 @@ from typing import Any
 
 from proctor.cli.dotenv import load_dotenv
 from proctor.cli.live import MODES, make_renderer, restore_terminal
-from proctor.cli.output import emit, keep_secrets, relative, say, typed
+from proctor.cli.output import emit, keep_secrets, one_line, relative, say, typed
 from proctor.cli.settings import build_settings, changed_settings, request_of
-from proctor.cli.text import problem_lines, report_lines
+from proctor.cli.text import counted, problem_lines, report_lines
 from proctor.evals import api
-from proctor.evals.launches.document import read_document
+from proctor.evals.launches.document import document_of, read_document
 from proctor.evals.options import nearest
 from proctor.evals.prepare import Earlier
 from proctor.evals.progress import Progress, RunView
-from proctor.evals.report import RunReport, document, exit_code
+from proctor.evals.report import COMPLETED, RunReport, document, exit_code
 from proctor.evals.stopping import Stop
 from proctor.kernel.errors import OptionError
 
@@ -78,7 +78,7 @@ def resume(
         outcome = with_progress(
             progress, lambda **kw: api.resume_launch(place, changes=changes, **kw)
         )
-        return conclude(outcome, as_json)
+        return conclude(outcome, as_json, launch=True)
     _go_where_it_started(api.load(place).info)
     outcome = with_progress(progress, lambda **kw: [api.resume(place, changes=changes, **kw)])
     return conclude(outcome, as_json)
@@ -93,6 +93,9 @@ def _go_where_it_started(info: Mapping[str, Any]) -> None:
         say(f"proctor: paths are taken from {folder}, where it was started", error=True)
         os.chdir(folder)
 
+
+NAMES_SHOWN = 20
+"""Names of requests on one line."""
 
 Outcome = tuple[list[RunReport], list[RunView]]
 """How runs ended, and what was seen of them; a request may have no view."""
@@ -114,14 +117,17 @@ def with_progress(mode: str | None, work: Callable[..., list[RunReport]]) -> Out
     return reports, list(progress.views)
 
 
-def conclude(outcome: Outcome, as_json: bool) -> int:
-    """Print how it ended and give the exit code."""
+def conclude(outcome: Outcome, as_json: bool, *, launch: bool = False) -> int:
+    """Print how it ended and give the exit code. `launch`: the runs are requests of one."""
     reports, views = outcome
     if as_json:
         emit(document(reports))
     for report in reports:
         view = next((view for view in views if view.run_dir == report.run_dir), None)
         for line in (*outcome_lines(report, view), *_next_steps(report)):
+            say(line, error=as_json)
+    if launch and len(reports) > 1:
+        for line in launch_lines(reports):
             say(line, error=as_json)
     return exit_code(reports)
 
@@ -131,6 +137,25 @@ def outcome_lines(report: RunReport, view: RunView | None) -> list[str]:
     examples = view.examples if view is not None else {}
     lines = [*report_lines(report), *problem_lines(report, examples)]
     return [*lines, f"  run directory: {relative(report.run_dir)}"] if report.run_dir else lines
+
+
+def launch_lines(reports: Sequence[RunReport]) -> list[str]:
+    """How the requests of a launch ended, on few lines, and how to go on with all of them."""
+    by_status: dict[str, list[str]] = {}
+    for report in reports:
+        status = "without a valid score" if report.exit_code == 1 else report.status
+        by_status.setdefault(status, []).append(one_line(report.name))
+    counts = ", ".join(f"{len(names)} {status}" for status, names in by_status.items())
+    lines = ["", f"{counted(len(reports), 'request')}: {counts}"]
+    for status, names in by_status.items():
+        if status != COMPLETED:
+            more = len(names) - NAMES_SHOWN
+            rest = f" and {more} more" if more > 0 else ""
+            lines.append(f"  {status}: {', '.join(names[:NAMES_SHOWN])}{rest}")
+    document = next((p for r in reports if (p := document_of(r.run_dir)) is not None), None)
+    if document is not None and any(report.exit_code for report in reports):
+        lines.append(f"  go on with all of them:  proctor resume {typed(document)}")
+    return lines
 
 
 def _next_steps(report: RunReport) -> list[str]:

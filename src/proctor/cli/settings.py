@@ -5,7 +5,6 @@ What is wrong is said in the words that the person used: the flag, the variable 
 
 import difflib
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from proctor.cli.output import say
 from proctor.evals.opening import stored_request
 from proctor.evals.options import assign, validate
 from proctor.evals.request import RunRequest, RuntimeRequest
-from proctor.evals.request_file import read_yaml
 from proctor.kernel import jsontext
 from proctor.kernel.errors import OptionError, UsageError
 
@@ -112,7 +110,12 @@ def build_settings(
     _note_unknown_variables(os.environ)
     settings.add_variables(os.environ)
     if file is not None:
-        settings.add(read_yaml(file), file)
+        from proctor.evals.request_file import read_yaml  # YAML is slow to import
+
+        data = read_yaml(file)
+        if "requests" in data:
+            raise OptionError(f"{file} is a launch file", hint=f"proctor launch {file}")
+        settings.add(data, file)
     settings.add(_flags(flags))
     for assignment in assignments:
         settings.assign(assignment)
@@ -151,6 +154,8 @@ def _project_file() -> dict[str, Any]:
     path = Path(_PROJECT_FILE)
     if not path.is_file():
         return {}
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except tomllib.TOMLDecodeError as error:

@@ -7,7 +7,7 @@ from itertools import islice
 
 from proctor.cli.attempts import attempt_lines, block, short
 from proctor.cli.output import emit, one_line, say, typed
-from proctor.cli.text import counts_text, metric_lines
+from proctor.cli.text import counts_text, error_lines, metric_lines
 from proctor.evals import api
 from proctor.evals.options import nearest
 from proctor.evals.results.loaded import Run, Task
@@ -73,14 +73,17 @@ def _run_text(run: Run, states: tuple[str, ...], limit: int) -> None:
             say(f"  {line}")
     for code, count in _issue_counts(run):
         say(f"  issue {one_line(code)} × {count}")
-    say()
-    _tasks_text(run, states, limit)
+    if not _tasks_text(run, states, limit):
+        return
     say()
     say(f"  one task:  proctor show {typed(run.path)} --task ID")
 
 
 def _state_lines(run: Run) -> list[str]:
     lines = []
+    if run.info.get("error"):
+        first, *others = error_lines(str(run.info["error"]))
+        lines += [f"error: {first.strip()}", *(line.removeprefix("  ") for line in others)]
     owner = run.owner
     if run.live_owner is not None and owner is not None:
         lines.append(f"at work: process {owner.pid} on {one_line(owner.host)}, "
@@ -90,8 +93,6 @@ def _state_lines(run: Run) -> list[str]:
                      f"go on: proctor resume {typed(run.path)}")  # fmt: skip
     elif run.status in ("interrupted", "failed", "timed_out"):
         lines.append(f"go on: proctor resume {typed(run.path)}")
-    if run.info.get("error"):
-        lines.append(f"error: {one_line(str(run.info['error']))}")
     return lines
 
 
@@ -100,14 +101,18 @@ def _issue_counts(run: Run) -> Iterable[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _tasks_text(run: Run, states: tuple[str, ...], limit: int) -> None:
+def _tasks_text(run: Run, states: tuple[str, ...], limit: int) -> bool:
+    """Print the tasks; whether there are any."""
     shown = list(islice(run.tasks(states), limit))
+    if shown:
+        say()
     width = min(max((len(one_line(t.id)) for t in shown), default=0), WIDEST_ID)
     for task in shown:
         say(f"  {task.state:8} {one_line(task.id):{width}}  {_values(task)}".rstrip())
     left = sum(_directories(run, state) for state in states) - len(shown)
     if left > 0:
         say(f"  … {left} more (--limit {len(shown) + left} shows all, --state STATE some)")
+    return bool(shown)
 
 
 def _directories(run: Run, state: str) -> int:

@@ -14,6 +14,8 @@ from proctor.models.contract import Usage
 ISSUE_CODES_SHOWN = 8
 TASKS_SHOWN = 5
 LINE_CHARS = 160
+MOST_LINES = 40
+"""Of one error."""
 
 
 def report_lines(report: RunReport) -> list[str]:
@@ -25,13 +27,19 @@ def report_lines(report: RunReport) -> list[str]:
         f"  {counts_text(counts)} in {duration(report.wall_s)}{kept}",
     ]
     if report.error:
-        lines.append(f"  {one_line(report.error)}")
+        lines += error_lines(report.error)
     lines += ["  " + line for line in metric_lines(report.metrics.series)]
     if report.metrics.evaluation_failed:
         lines.append("  a task ended fatal: there is no official value, only a reference value")
     if report.usage.requests:
         lines.append(f"  model: {usage_text(report.usage)}")
     return lines
+
+
+def error_lines(error: str) -> list[str]:
+    """Why a run failed. Every further line is marked, so that none can pass for ours."""
+    first, *others = error.splitlines() or [""]
+    return [f"  {one_line(first)}", *(f"    | {one_line(line)}" for line in others[:MOST_LINES])]
 
 
 def counts_text(counts: Counts) -> str:

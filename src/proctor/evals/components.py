@@ -13,6 +13,9 @@ from proctor.evals import registry
 from proctor.evals.contracts.benchmark import Benchmark, HarnessFreeBenchmark
 from proctor.evals.contracts.harness import Harness
 from proctor.evals.contracts.plan import AttemptPlan
+from proctor.evals.families import families_of
+from proctor.evals.metrics.contract import MetricContract
+from proctor.evals.metrics.reducers import BUILT_IN, ReducerFamily
 from proctor.evals.options import build_options
 from proctor.evals.request import ModelRequest, RunRequest
 from proctor.evals.strategy import Strategy
@@ -35,6 +38,8 @@ class Components:
     strategy: Strategy
     attempts: AttemptPlan
     evaluation_mode: str
+    families: tuple[ReducerFamily, ...] = BUILT_IN
+    """The reducers of its metrics."""
 
     @property
     def harness_id(self) -> str:
@@ -55,7 +60,10 @@ def build_components(request: RunRequest) -> Components:
     strategy = guard("the strategy", _loaded("strategies", strategy_id, Strategy))
     attempts = AttemptPlan(request.execution.attempts.k, request.execution.attempts.strategy)
     mode = _evaluation_mode(request, benchmark)
-    components = Components(benchmark, harness, environment, model, strategy, attempts, mode)
+    families = families_of(benchmark.metrics())
+    components = Components(
+        benchmark, harness, environment, model, strategy, attempts, mode, families
+    )
     _check_together(components)
     return components
 
@@ -101,8 +109,12 @@ def _benchmark(request: RunRequest) -> Benchmark:
     if data is not None and not _exists(data):
         raise DataError(f"no such data: {wanted.data}", hint="--data takes a file or a folder")
     made: Benchmark = guard(f"benchmark {wanted.id!r}", lambda: component(options, data))
-    guard(f"the metric contract of {wanted.id!r}", lambda: made.metrics().check())
+    guard(f"the metric contract of {wanted.id!r}", lambda: _check_contract(made.metrics()))
     return made
+
+
+def _check_contract(contract: MetricContract) -> None:
+    contract.check({family.id: family.kinds for family in families_of(contract)})
 
 
 def _exists(path: Path) -> bool:

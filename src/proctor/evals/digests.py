@@ -1,17 +1,20 @@
 """What identifies the inputs of an attempt, so that reuse never mixes configurations."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
+from proctor.environments.contract import EnvironmentSpec
 from proctor.evals.components import Components
 from proctor.evals.contracts.task import Reference, TaskSpec
 from proctor.kernel import jsontext
 from proctor.kernel.digest import of_bytes, of_json
+
+MOST_ENVIRONMENTS = 256
+"""How many texts are remembered: tasks share a few, or each has its own."""
 
 FIELDS = ("input", "grading", "harness", "environment", "model")
 
@@ -32,9 +35,14 @@ class RequestDigests:
     harness: str
     environment: str
     model: str
-    grading_settings: Mapping[str, Any]
+    grading: tuple[str, str]
+    """What grades every task, as canonical text before and after the task's target."""
     sees_reference: bool = False
     """Whether the harness answers from the task's reference, which is then part of its input."""
+    environments: dict[int, tuple[EnvironmentSpec, str]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """What tasks need of the provider, by identity, with its canonical text: tasks share it."""
 
     @classmethod
     def of(cls, c: Components) -> "RequestDigests":
@@ -53,38 +61,56 @@ class RequestDigests:
             "options": options_json(c.environment.options),
         }
         model = c.model.settings() if c.model is not None else None
-        grading = {
-            "benchmark": c.benchmark.id,
-            "version": c.benchmark.version,
-            "settings": c.benchmark.grading_settings(),
-        }
-        jsontext.canonical(grading)  # it is digested with each task's target: refuse it now
         sees_reference = c.harness is not None and c.harness.needs_reference
-        return cls(of_json(harness), of_json(environment), of_json(model), grading, sees_reference)
+        return cls(
+            of_json(harness), of_json(environment), of_json(model), _grading(c), sees_reference
+        )
 
     def of_task(self, task: TaskSpec) -> dict[str, str]:
         """All digests of one task, by field."""
-        seen = task.input_digest or _input_digest(task)
+        seen = task.input_digest or self._input_digest(task)
         if self.sees_reference and task.reference is not None:
             seen = of_json({"input": seen, "reference": _reference(task.reference)})
         return {
             "input": seen,
             "grading": task.grading_digest
-            or of_json({**self.grading_settings, "target": task.target}),
+            or _of_text(jsontext.canonical(task.target).join(self.grading)),
             "harness": self.harness,
             "environment": self.environment,
             "model": self.model,
         }
 
+    def _input_digest(self, task: TaskSpec) -> str:
+        """The digest of {environment, files, input}, put together from canonical texts."""
+        environment = self._environment_text(task.environment)
+        files = "{}"
+        if task.files:
+            found = {name: _file_digest(path) for name, path in task.files.items()}
+            files = jsontext.canonical(found)
+        asked = jsontext.canonical(task.input)
+        return _of_text(f'{{"environment":{environment},"files":{files},"input":{asked}}}')
 
-def _input_digest(task: TaskSpec) -> str:
-    return of_json(
-        {
-            "input": task.input,
-            "files": {name: _file_digest(path) for name, path in task.files.items()},
-            "environment": task.environment.to_json(),
-        }
-    )
+    def _environment_text(self, environment: EnvironmentSpec) -> str:
+        known = self.environments.get(id(environment))
+        if known is None:
+            if len(self.environments) >= MOST_ENVIRONMENTS:
+                self.environments.clear()
+            known = environment, jsontext.canonical(environment.to_json())
+            self.environments[id(environment)] = known
+        return known[1]
+
+
+def _of_text(text: str) -> str:
+    return of_bytes(text.encode("utf-8"))
+
+
+def _grading(c: Components) -> tuple[str, str]:
+    """The canonical text of {benchmark, settings, target, version} around the target."""
+    benchmark = jsontext.canonical(c.benchmark.id)
+    settings = jsontext.canonical(c.benchmark.grading_settings())
+    version = jsontext.canonical(c.benchmark.version)
+    before = f'{{"benchmark":{benchmark},"settings":{settings},"target":'
+    return before, f',"version":{version}}}'
 
 
 def _reference(reference: Reference) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What can be refused before anything is on disk: components, options, what is missing here."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from proctor.evals.components import Components, build_components, guard
 from proctor.evals.contracts.task import TaskSpec
@@ -41,7 +42,8 @@ def preflight(request: RunRequest) -> Preflight:
     components = build_components(request)
     contract = components.benchmark.metrics()
     truncates = components.strategy.truncates
-    if problems := attempt_problems(contract, components.attempts, truncates=truncates):
+    reportable = partial(attempt_problems, truncates=truncates, families=components.families)
+    if problems := guard("what is reported", reportable, contract, components.attempts):
         raise UsageError("; ".join(problems))
     for budget in (request.execution.budget, request.runtime.budget):
         _check_budget(budget, components)

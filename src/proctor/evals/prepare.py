@@ -53,6 +53,9 @@ class Surroundings:
     """What users must know about the launch."""
 
 
+NOTHING_EARLIER = ("earlier work: none beside this run to reuse; everything runs",)
+
+
 class Builder:
     """Makes the run of one claimed directory, once its tasks are loaded. Blocking."""
 
@@ -75,7 +78,8 @@ class Builder:
             return self._taken_over() if reuse and not reuse["copied"] else self._continued()
         source = self._source(earlier)
         if source is None or earlier is None:
-            return self._run([TaskState(task) for task in self._tasks], None)
+            fresh = [TaskState(task) for task in self._tasks]
+            return self._run(fresh, None, NOTHING_EARLIER if earlier is not None else ())
         opened.info["reuse"] = {
             "source": source,
             "anyway": earlier.anyway,
@@ -142,13 +146,16 @@ class Builder:
         return self._run(restored.states, (restored, plan))
 
     def _run(
-        self, states: list[TaskState], earlier: tuple[Restored, ReusePlan] | None
+        self,
+        states: list[TaskState],
+        earlier: tuple[Restored, ReusePlan] | None,
+        notes: Sequence[str] = (),
     ) -> RequestRun:
         opened, pre = self._opened, self._pre
-        view = _view(opened, states, earlier, self._surroundings.notes)
+        view = _view(opened, states, earlier, (*self._surroundings.notes, *notes))
         spending, budget = _budget(opened, self._surroundings.budget)
         walls = (self._surroundings.wall, _wall(opened))
-        return RequestRun(
+        run = RequestRun(
             request=pre.request,
             components=pre.components,
             services=_services(opened, budget, self._threads),
@@ -163,6 +170,8 @@ class Builder:
             spending=spending,
             kept_attempts=view.attempts_reused,
         )
+        run.queue_up()
+        return run
 
 
 def _mode(pre: Preflight, task: TaskSpec) -> str:

@@ -84,6 +84,8 @@ class Progress:
         self.views: list[RunView] = []
         self.planned: list[str] = []
         """The names of all requests of a launch, in order."""
+        self.unprepared: list[tuple[str, str]] = []
+        """The names of requests of a launch that cannot run, and why, as it turns out."""
         self.clock: Clock | None = None
         self.finished = threading.Event()
         self.changed = threading.Event()
@@ -97,6 +99,11 @@ class Progress:
         """A request has been prepared and its tasks are about to run."""
         self.clock = clock
         self.views.append(view)
+        self.changed.set()
+
+    def cannot_run(self, name: str, error: str) -> None:
+        """A request of a launch was not prepared: it has no view."""
+        self.unprepared.append((name, error))
         self.changed.set()
 
     def stop(self) -> None:

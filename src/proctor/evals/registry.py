@@ -47,9 +47,15 @@ class Listing:
 
 
 @functools.cache
+def _points() -> Any:  # its type depends on the version of Python
+    """Those of every kind: reading what is installed costs more than the rest of a look-up."""
+    return entry_points()
+
+
+@functools.cache
 def _registered(kind: str) -> dict[str, EntryPoint]:
     found: dict[str, EntryPoint] = {}
-    for point in entry_points(group=f"proctor.{kind}"):
+    for point in _points().select(group=f"proctor.{kind}"):
         ours = point.value.startswith("proctor.")
         if point.name not in found or ours:  # a plug-in never replaces a built-in
             found[point.name] = point

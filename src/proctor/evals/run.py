@@ -24,7 +24,7 @@ from proctor.evals.results.records import prepared_from, what_was_run
 from proctor.evals.results.spending import SpendingFile
 from proctor.evals.results.stored import StoredTask
 from proctor.evals.results.writer import RunWriter
-from proctor.evals.tasks import AttemptSummary, TaskState
+from proctor.evals.tasks import AttemptSummary, Queues, TaskState, queued
 from proctor.evals.threads import BlockingCall, in_own_thread
 from proctor.kernel.budget import Budget, WallBudget
 from proctor.kernel.clock import Clock
@@ -54,6 +54,7 @@ class RequestRun:
     spending: SpendingFile | None = None
     kept_attempts: int = 0
     started: float = 0.0
+    pending: Queues = field(default_factory=dict)
     beat: asyncio.Task[None] | None = None
     over: bool = False
     """Whether the run's end is decided; attempts that come later are not recorded."""
@@ -67,11 +68,12 @@ class RequestRun:
         self.beat = asyncio.get_running_loop().create_task(self._beat())
         gc.freeze()  # what was loaded stays: a collection that walks it would hold up the loop
 
-    def pending(self) -> list[TaskState]:
-        """The tasks that need an attempt, in selected order."""
+    def queue_up(self) -> None:
+        """Find the tasks that need an attempt. Of 100,000 that takes long: off the event loop."""
         c = self.components
         primary = self.services.contract.primary
-        return [t for t in self.tasks if not t.is_settled(c.strategy, c.attempts, primary)]
+        waiting = (t for t in self.tasks if not t.is_settled(c.strategy, c.attempts, primary))
+        self.pending = queued(waiting, self.provider_of)
 
     def blocking(self) -> Collection[BlockingCall]:
         """The calls of plug-in code in threads that somebody waits for now."""
@@ -245,6 +247,7 @@ class RequestRun:
             plan,
             (t.observations(c.strategy, plan, contract.primary) for t in self.tasks),
             truncates=c.strategy.truncates,
+            families=c.families,
         )
         report = RunReport(
             name=self.view.name,
@@ -285,7 +288,6 @@ class RequestRun:
         """
         if self.beat is not None:
             self.beat.cancel()
-            gc.unfreeze()
         try:
             for component in (self.components.benchmark, self.components.model):
                 if component is not None:

@@ -1,6 +1,7 @@
 """The state of one task of a running request, kept small: a run may have 100,000 of them."""
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -71,3 +72,15 @@ class TaskState:
             attempts={index: dict(summary.observations) for index, summary in self.done.items()},
             ended_early=complete and len(self.done) < plan.k,
         )
+
+
+Queues = dict[str | None, deque[tuple[int, TaskState]]]
+"""Tasks with their position, in order, by the provider whose permit their next try needs."""
+
+
+def queued(tasks: Iterable[TaskState], provider_of: Callable[[TaskState], str | None]) -> Queues:
+    """Queues of `tasks` in this order."""
+    queues: Queues = {}
+    for position, task in enumerate(tasks):
+        queues.setdefault(provider_of(task), deque()).append((position, task))
+    return queues

@@ -28,23 +28,35 @@ def test_jobs_of_one_turn_share_a_thread_and_keep_their_order():
     assert len({ident for _, ident in done}) == 1
 
 
-def test_the_loop_hears_of_few_jobs_at_a_time():
-    """However many jobs end together, one callback settles at most `TOGETHER` of them."""
-    told = []
-    settle = module._settle
+def test_the_loop_hears_of_few_jobs_a_turn():
+    """However many jobs have ended meanwhile, one turn of the loop hands on at most `TOGETHER`."""
+    last = threading.Event()
+    turns = []
 
     async def main():
         hands = Hands("test")
-        await asyncio.gather(*(hands.run(int) for _ in range(100)))
+        jobs = [hands.run(int) for _ in range(100)] + [hands.run(last.set)]
+        await asyncio.sleep(0)  # they are handed over
+        assert last.wait(PATIENCE_S)  # all have ended while the loop was held up
+        while not all(job.done() for job in jobs):
+            before = sum(job.done() for job in jobs)
+            await asyncio.sleep(0)
+            turns.append(sum(job.done() for job in jobs) - before)
         hands.close()
 
-    module._settle = lambda outcomes: (told.append(len(outcomes)), settle(outcomes))
-    try:
-        asyncio.run(main())
-    finally:
-        module._settle = settle
-    assert sum(told) == 100
-    assert max(told) <= TOGETHER
+    asyncio.run(main())
+    assert sum(turns) == 101
+    assert max(turns) <= TOGETHER
+
+
+def test_what_is_told_after_a_pause_is_heard_of():
+    async def main():
+        hands = Hands("test")
+        for _ in range(3):
+            await asyncio.wait_for(hands.run(int), PATIENCE_S)
+        hands.close()
+
+    asyncio.run(main())
 
 
 def test_values_and_errors_reach_whoever_asked():

@@ -54,6 +54,22 @@ def test_a_full_disk_leaves_the_old_bytes_or_the_new_ones(tmp_path, moment):
     assert [p.name for p in tmp_path.iterdir()] == ["a"]  # no half-written file stays
 
 
+@pytest.mark.parametrize("size", [0, 10, 1 << 16, (1 << 16) + 1, 200_000])
+def test_a_file_is_read_whole(tmp_path, size):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps("x" * size))
+    assert read_json(str(path)) == "x" * size
+
+
+def test_what_is_no_file_is_named_and_never_waited_for(tmp_path):
+    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
+        read_json(str(tmp_path))
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    with pytest.raises(JsonError, match=pipe):
+        read_json(pipe)
+
+
 def test_half_of_the_bytes_are_there_at_the_partial_point(tmp_path):
     path = tmp_path / "a"
     seen = {}

@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from proctor.environments.contract import EnvironmentSession
@@ -38,6 +37,7 @@ class Inference:
         self._log = log
         self._model: AttemptModel | None = None
         self._over = False
+        self._asked_for_artifacts = False
 
     async def run(
         self, plan: ExecutionPlan, session: EnvironmentSession, prepared: PreparedTask
@@ -178,9 +178,12 @@ class Inference:
                     limit_s=plan.evaluation_timeout_s,
                 )
             )
-        if not os.path.isdir(context.artifacts_dir):  # noqa: ASYNC240 - one stat an attempt
+        if not self._asked_for_artifacts:  # nobody knew where to put any
             return result
-        found = await self._s.calls.threads.call("inventory", inventory, str(context.artifacts_dir))
+        folder = os.fspath(context.artifacts_place)
+        if not os.path.isdir(folder):  # noqa: ASYNC240 - one stat
+            return result
+        found = await self._s.calls.threads.call("inventory", inventory, folder)
         return replace(result, artifacts=found)
 
     def _context(self, plan: ExecutionPlan, prepared: PreparedTask) -> AttemptContext:
@@ -193,9 +196,13 @@ class Inference:
             attempt=self._job.index,
             deadline_s=plan.agent_timeout_s,
             model=self._model,
-            artifacts_dir=Path(self._s.store.artifacts_dir(self._job.task, self._job.index)),
+            artifacts_place=self._s.store.artifacts_dir(self._job.task, self._job.index),
             still_open=lambda: not self._over,
+            asked=self._note_artifacts,
         )
+
+    def _note_artifacts(self) -> None:
+        self._asked_for_artifacts = True
 
 
 async def switch_network(

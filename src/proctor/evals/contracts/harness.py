@@ -1,5 +1,6 @@
 """A harness is the agent under test as a program."""
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,17 +22,25 @@ class AttemptContext:
     """What an attempt gives to its harness.
 
     `deadline_s` is how many seconds the agent has from the start of `run`, None when unlimited.
-    `model` is None when the request has none. `artifacts_dir` is a host folder, made on use by
-    `artifact_path`, whose files become the attempt's artifacts.
+    `model` is None when the request has none. `artifacts_place` is where `artifacts_dir` lies.
     """
 
     task_id: str
     attempt: int
     deadline_s: float | None
     model: AttemptModel | None
-    artifacts_dir: Path
+    artifacts_place: str | os.PathLike[str]
     still_open: Callable[[], bool] = field(default=_always, compare=False, repr=False)
     """Whether this try still counts; code that outlives its limit must not write any more."""
+    asked: Callable[[], object] = field(default=_always, compare=False, repr=False)
+    """Told that somebody asks for `artifacts_dir`: only then may there be any artifacts."""
+
+    @property
+    def artifacts_dir(self) -> Path:
+        """A host folder, made on use by `artifact_path`, whose files become the attempt's
+        artifacts."""
+        self.asked()
+        return Path(self.artifacts_place)
 
     def artifact_path(self, name: str) -> Path:
         """Where to write the artifact `name` (a relative path without `..`).

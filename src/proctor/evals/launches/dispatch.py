@@ -8,13 +8,13 @@ holds no worker; it keeps its place. Taking costs the number of requests at most
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
 from proctor.environments.gates import Permit, gate_of
 from proctor.evals.launches.slot import Slot, SlotState
-from proctor.evals.tasks import TaskState
+from proctor.evals.tasks import Queues, TaskState
 
 WOKEN_TOGETHER = 8
 """How many workers begin in one turn of the loop: a thousand at once would hold it up."""
@@ -44,13 +44,10 @@ class Dispatcher:
         self.pending = 0
         """Tasks that wait for a worker or for the end of their back-off."""
 
-    def add(self, slot: Slot, tasks: Iterable[TaskState]) -> int:
+    def add(self, slot: Slot, queues: Queues) -> int:
         """Queue the tasks of a prepared request; how many they are."""
-        assert slot.run is not None
-        added = 0
-        for task in tasks:
-            slot.queues.setdefault(slot.run.provider_of(task), deque()).append((added, task))
-            added += 1
+        slot.queues = queues
+        added = slot.queued
         self.pending += added
         self.wake(min(added, WOKEN_TOGETHER))  # each of them wakes another when it has work
         return added

@@ -35,6 +35,13 @@ def launch_dir(results_dir: str, launch_name: str) -> str:
     return os.path.join(root, LAUNCHES, readable(launch_name))
 
 
+def document_of(run_dir: str) -> str | None:
+    """The document of the launch that a run directory belongs to, None when there is none."""
+    folder, run_id = os.path.split(run_dir)
+    path = os.path.join(os.path.dirname(folder), f"{run_id}.json")
+    return path if run_dir and os.path.isfile(path) else None
+
+
 class LaunchDocument:
     """`results/launch/<launch-name>/<run-id>.json`, held by one process at a time."""
 

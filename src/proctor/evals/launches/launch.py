@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from proctor.environments.gates import gate_of
 from proctor.evals import registry
+from proctor.evals.collecting import collecting
 from proctor.evals.executors import Executor
 from proctor.evals.launches.document import LaunchDocument
 from proctor.evals.launches.leftovers import clear_leftovers
 from proctor.evals.launches.orchestrator import Orchestrator
 from proctor.evals.launches.preparing import Preparing, Taking
-from proctor.evals.launches.slot import PreparedRequest, Slot
+from proctor.evals.launches.slot import Prepare, PreparedRequest, Slot
 from proctor.evals.launches.spec import Launch
 from proctor.evals.opening import Opened, open_existing, open_new, open_reserved
 from proctor.evals.preflight import Preflight, preflight
@@ -125,7 +126,10 @@ async def _run_held(
         for name, pre in checked.items()
         if isinstance(pre, Preflight)
     }
-    slots = [_slot(name, pre, preparations.get(name)) for name, pre in checked.items()]
+    slots = [
+        Slot(name, _announced(name, _prepare(pre, preparations.get(name)), context.progress))
+        for name, pre in checked.items()
+    ]
     await _orchestrate(slots, launch.task_concurrency, launch.runtime, context, surroundings)
     reports = [_report(slot, preparations.get(slot.name), context.stop) for slot in slots]
     await in_own_thread("ending the launch", document.end, reports)
@@ -141,9 +145,11 @@ async def _orchestrate(
 ) -> None:
     grace_s = runtime.cleanup_grace_s
     orchestrator = Orchestrator(slots, concurrency, context.clock, grace_s=grace_s)
+    collecting.begin()
     try:
         await orchestrator.run(context.stop, runtime.timeout_s)
     finally:
+        collecting.end()
         await surroundings.executor.close()
 
 
@@ -207,12 +213,26 @@ def _preparing(
     )
 
 
-def _slot(name: str, pre: Preflight | ProctorError, preparing: Preparing | None) -> Slot:
+def _prepare(pre: Preflight | ProctorError, preparing: Preparing | None) -> Prepare:
     async def refuse() -> PreparedRequest:
         assert isinstance(pre, ProctorError)
         raise pre
 
-    return Slot(name, preparing if preparing is not None else refuse)
+    return preparing if preparing is not None else refuse
+
+
+def _announced(name: str, prepare: Prepare, progress: Progress) -> Prepare:
+    """Whoever watches hears at once of a request that cannot run, not when all others are over."""
+
+    async def announced() -> PreparedRequest:
+        try:
+            return await prepare()
+        except Exception as error:
+            ours = isinstance(error, ProctorError)
+            progress.cannot_run(name, str(error) if ours else f"{type(error).__name__}: {error}")
+            raise
+
+    return announced
 
 
 def _report(slot: Slot, preparing: Preparing | None, stop: Stop) -> RunReport:

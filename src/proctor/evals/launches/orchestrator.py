@@ -130,7 +130,7 @@ class Orchestrator:
             slot.error, slot.failure, slot.state = describe(error), error, SlotState.ENDED
             return
         slot.state = SlotState.PREPARED
-        self._unfinished += self._dispatcher.add(slot, slot.run.pending())
+        self._unfinished += self._dispatcher.add(slot, slot.run.pending)
 
     # --- working
 

@@ -1,6 +1,5 @@
 """One request of a launch, as the orchestrator sees it."""
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,7 +7,7 @@ from typing import Protocol
 
 from proctor.evals.ending import Ending
 from proctor.evals.report import RunReport
-from proctor.evals.tasks import TaskState
+from proctor.evals.tasks import Queues, TaskState
 from proctor.evals.threads import BlockingCall
 
 
@@ -25,8 +24,9 @@ class SlotState(StrEnum):
 class PreparedRequest(Protocol):
     """What the orchestrator asks of a prepared request."""
 
-    def pending(self) -> list[TaskState]:
-        """The tasks that need an attempt, in order."""
+    @property
+    def pending(self) -> Queues:
+        """The tasks that need an attempt when the request is prepared."""
         ...
 
     def provider_of(self, task: TaskState) -> str | None:
@@ -62,8 +62,8 @@ class Slot:
     prepare: Prepare
     state: SlotState = SlotState.WAITING
     run: PreparedRequest | None = None
-    queues: dict[str | None, deque[tuple[int, TaskState]]] = field(default_factory=dict)
-    """New tasks with their position, by the provider whose permit they need."""
+    queues: Queues = field(default_factory=dict)
+    """New tasks."""
     active: int = 0
     """Tasks in a worker or in back-off."""
     error: str | None = None

@@ -1,6 +1,7 @@
 """What a benchmark measures, and whether an observation is one."""
 
 import math
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -20,7 +21,8 @@ class MetricSpec:
     """One metric. `low`/`high` bound a scalar (inclusive; infinite = unbounded).
 
     `reducers` are the allowed families: `avg`, `pass_at` (pass@k), `pass_hat` (pass^k),
-    `solved`; None means all that fit the kind (a scalar has only `avg`).
+    `solved`, or registered ones; None means all built-in ones that fit the kind (a scalar has
+    only `avg`).
     `higher_is_better` is for comparing, not for scoring.
     """
 
@@ -31,16 +33,14 @@ class MetricSpec:
     reducers: tuple[str, ...] | None = None
     higher_is_better: bool = True
 
-    @property
-    def families(self) -> tuple[str, ...]:
-        """The reducer families in the order they are reported."""
-        fitting = FAMILIES if self.kind is Kind.BINARY else ("avg",)
-        if self.reducers is None:
-            return fitting
-        return tuple(f for f in fitting if f in self.reducers)
 
+Families = Mapping[str, Collection[Kind]]
+"""Ids of reducer families with the kinds of metrics that each fits."""
 
-FAMILIES = ("avg", "pass_at", "pass_hat", "solved")
+_BINARY = (Kind.BINARY,)
+FAMILIES: Families = {
+    "avg": tuple(Kind), "pass_at": _BINARY, "pass_hat": _BINARY, "solved": _BINARY,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class MetricContract:
     metrics: tuple[MetricSpec, ...]
     primary: str
 
-    def problems(self) -> list[str]:
-        """Why this is not a contract; empty when it is."""
+    def problems(self, families: Families = FAMILIES) -> list[str]:
+        """Why this is not a contract where there are these `families`; empty when it is."""
         found = []
         ids = [m.id for m in self.metrics]
         if not ids:
@@ -68,25 +68,32 @@ class MetricContract:
                 found.append(f"metric {m.id!r}: kind {m.kind!r} is not Kind.BINARY or Kind.SCALAR")
             if m.kind is Kind.SCALAR and not m.low < m.high:
                 found.append(f"metric {m.id!r}: the range {m.low} to {m.high} is empty")
-            found += [
-                f"metric {m.id!r}: unknown reducer {r!r}"
-                for r in m.reducers or ()
-                if r not in FAMILIES
-            ]
-            if m.kind is Kind.SCALAR and m.reducers and set(m.reducers) - {"avg"}:
-                found.append(f"metric {m.id!r} is scalar: only 'avg' is allowed")
-            if not m.families:
-                found.append(f"metric {m.id!r} has no reducer")
+            if m.reducers is not None and type(m.kind) is Kind:
+                found += _wrong_reducers(m, m.reducers, families)
         return found
 
-    def check(self) -> None:
+    def check(self, families: Families = FAMILIES) -> None:
         """Raise BrokenComponent when this is not a contract."""
-        if found := self.problems():
+        if found := self.problems(families):
             raise BrokenComponent("the metric contract is wrong: " + "; ".join(found))
 
     def spec(self, metric_id: str) -> MetricSpec:
         """The metric with this id. Raises KeyError."""
         return next(m for m in self.metrics if m.id == metric_id)
+
+
+def _wrong_reducers(
+    metric: MetricSpec, reducers: tuple[str, ...], families: Families
+) -> Iterator[str]:
+    for name in reducers:
+        if name not in families:
+            yield f"metric {metric.id!r}: unknown reducer {name!r}"
+    fitting = [name for name, kinds in families.items() if metric.kind in kinds]
+    if set(reducers).intersection(families).difference(fitting):
+        allowed = " or ".join(map(repr, fitting))
+        yield f"metric {metric.id!r} is {metric.kind}: only {allowed} is allowed"
+    if not set(reducers).intersection(fitting):
+        yield f"metric {metric.id!r} has no reducer"
 
 
 def observe(spec: MetricSpec, value: Any) -> float | str:

@@ -8,12 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import comb
+from math import comb, isfinite
 from typing import ClassVar, TypeAlias
 
 from proctor.evals.contracts.plan import AttemptPlan
 from proctor.evals.metrics.contract import Kind, MetricSpec
 from proctor.evals.metrics.statistics import Number, exact_sum
+from proctor.kernel.errors import EvaluatorFault
 
 Value: TypeAlias = Number | None
 """A task's value, exact where the observations are counts; None is unavailable."""
@@ -196,8 +197,19 @@ class Reducer:
     size: int
 
     def reduce(self, sample: Sample) -> Value:
-        """The task's value, or None when it is unavailable."""
-        return self.family.reduce(sample, self.size)
+        """The task's value, or None when it is unavailable. Raises EvaluatorFault where a
+        plug-in's family raises or gives something else."""
+        try:
+            value = self.family.reduce(sample, self.size)
+        except Exception as error:
+            raise _wrong(self.name, f"fails: {type(error).__name__}: {error}") from error
+        if value is not None and (
+            isinstance(value, bool)
+            or not isinstance(value, int | float | Fraction)
+            or not isfinite(value)
+        ):
+            raise _wrong(self.name, f"gave {value!r:.80}, not a number or None")
+        return value
 
     def why_unavailable(self, sample: Sample) -> str | None:
         """Why `sample` has no value, with its n; None when it has one."""
@@ -205,6 +217,11 @@ class Reducer:
             return None
         cut = ", ended early" if sample.ended_early else ""
         return f"{self.name} needs {self.family.needs(sample.k)}; n={sample.n} of {sample.k}{cut}"
+
+
+def _wrong(name: str, what: str) -> EvaluatorFault:
+    hint = "every attempt is kept: correct the reducer, then `proctor resume` reports them"
+    return EvaluatorFault(f"reducer {name} {what}", hint=hint)
 
 
 def resolve(

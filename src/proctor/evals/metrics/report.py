@@ -122,6 +122,10 @@ def attempt_problems(
     """Why this contract cannot be reported under this plan; empty when it can. For preflight."""
     if plan.k < 1:
         return [f"k={plan.k}: a task needs at least one attempt; use -k 1 or more"]
+    families = tuple(families)
+    names = [family.name(size) for family in families for size in family.sizes(plan.k)]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        return [f"two reducers are named {', '.join(map(repr, twice))} under k={plan.k}"]
     primary = contract.spec(contract.primary)
     if not resolve(primary, plan, truncates=truncates, families=families):
         allowed = ", ".join(primary.reducers or ())
@@ -148,8 +152,8 @@ def build_report(
     does. Raises UsageError for a wrong contract or plan (see `attempt_problems`), ValueError for
     a task that is given twice.
     """
-    contract.check()
     families = tuple(families)
+    contract.check({family.id: family.kinds for family in families})
     if problems := attempt_problems(contract, plan, truncates=truncates, families=families):
         raise UsageError("; ".join(problems))
     ordered = sorted(contract.metrics, key=lambda m: (m.id != contract.primary, m.id))

@@ -36,6 +36,9 @@ class _Batch(NamedTuple):
     since: float
 
 
+_Outcome = tuple["asyncio.Future[Any]", Any, Exception | None]
+
+
 class Hands:
     """Runs blocking jobs in threads of its own, roughly in the order in which they came."""
 
@@ -47,6 +50,7 @@ class Hands:
         self._threads: set[threading.Thread] = set()
         self._idle = 0
         self._closed = False
+        self._told = _Told()
 
     @property
     def threads(self) -> int:
@@ -103,7 +107,7 @@ class Hands:
 
     def _work(self) -> None:
         while (batch := self._next()) is not None:
-            _do(batch)
+            _do(batch, self._told)
 
     def _next(self) -> _Batch | None:
         """The next batch; None ends the thread: all but one go when there is nothing to do."""
@@ -128,35 +132,54 @@ class Hands:
             self._changed.wait_for(lambda: not self._threads)
 
 
-def _do(batch: _Batch) -> None:
+class _Told:
+    """Outcomes on their way to the loop. One turn hands on at most `TOGETHER`, however many are
+    done by then: each wakes an attempt, and all of them in one turn would hold up the others."""
+
+    def __init__(self) -> None:
+        self._outcomes: deque[_Outcome] = deque()
+        self._lock = threading.Lock()
+        self._asked = False
+        """Whether the loop is going to settle."""
+
+    def tell(self, loop: asyncio.AbstractEventLoop, outcomes: list[_Outcome]) -> None:
+        """From a thread: these jobs are done."""
+        with self._lock:
+            self._outcomes.extend(outcomes)
+            if self._asked or not self._outcomes:
+                return
+            self._asked = True
+        try:
+            loop.call_soon_threadsafe(self._settle, loop)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            return
+
+    def _settle(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            count = min(TOGETHER, len(self._outcomes))
+            outcomes = [self._outcomes.popleft() for _ in range(count)]
+            self._asked = bool(self._outcomes)
+            if self._asked:
+                loop.call_soon(self._settle, loop)
+        for future, value, error in outcomes:
+            if future.done():  # nobody waits any more
+                continue
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(value)
+
+
+def _do(batch: _Batch, told: _Told) -> None:
     """Do the jobs; tell the loop of what is done once a millisecond, and at the end."""
-    outcomes: list[tuple[asyncio.Future[Any], Any, Exception | None]] = []
-    told = time.monotonic()
+    outcomes: list[_Outcome] = []
+    since = time.monotonic()
     for future, function, args in batch.jobs:
         try:
             outcomes.append((future, function(*args), None))
         except Exception as error:  # noqa: BLE001 - handed to whoever asked
             outcomes.append((future, None, error))
-        if time.monotonic() - told > _TELL_S:
-            _tell(batch.loop, outcomes)
-            outcomes, told = [], time.monotonic()
-    _tell(batch.loop, outcomes)
-
-
-def _tell(loop: asyncio.AbstractEventLoop, outcomes: list[Any]) -> None:
-    if not outcomes:
-        return
-    try:
-        loop.call_soon_threadsafe(_settle, outcomes)
-    except RuntimeError:  # the loop is closed: nobody waits any more
-        return
-
-
-def _settle(outcomes: list[tuple["asyncio.Future[Any]", Any, Exception | None]]) -> None:
-    for future, value, error in outcomes:
-        if future.done():  # nobody waits any more
-            continue
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(value)
+        if time.monotonic() - since > _TELL_S:
+            told.tell(batch.loop, outcomes)
+            outcomes, since = [], time.monotonic()
+    told.tell(batch.loop, outcomes)

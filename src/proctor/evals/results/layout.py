@@ -6,11 +6,12 @@ from proctor.kernel.ids import task_dir_name
 
 STATES = ("running", "normal", "error", "fatal")
 RUNNING = "running"
+ATTEMPT = "attempt-"
 
 
 def attempt_dir_name(attempt: int) -> str:
     """`attempt-<n>`."""
-    return f"attempt-{attempt}"
+    return f"{ATTEMPT}{attempt}"
 
 
 class RunLayout:

@@ -16,7 +16,7 @@ from proctor.evals.contracts.task import TaskSpec
 from proctor.evals.metrics.contract import MetricContract, observe
 from proctor.evals.results.layout import RunLayout, attempt_dir_name
 from proctor.evals.results.records import what_was_run
-from proctor.evals.results.stored import StoredTask, stored_tasks
+from proctor.evals.results.stored import DAMAGED, StoredTask, stored_tasks
 from proctor.kernel.errors import RunDirectoryError
 from proctor.kernel.issues import Issue, Severity, highest
 from proctor.models.contract import Usage
@@ -95,7 +95,8 @@ def _examined(
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         place = os.path.join(stored.path, attempt_dir_name(index), "result.json")
         raise RunDirectoryError(
-            f"damaged record: {place} (or its run.json): {type(error).__name__}: {error}"
+            f"damaged record: {place} (or its run.json): {type(error).__name__}: {error}",
+            hint=DAMAGED,
         ) from error
 
 
@@ -123,10 +124,10 @@ def _examine_attempt(
     if record is None:
         return _examine_run(stored, index, now, again=again)
     found = _examine_record(stored, record, contract, now)
-    if found.decision is Decision.KEEP or set(found.changed) - {"grading"} or not again:
+    if found.decision is Decision.KEEP or not again or _beyond_grading(found.changed):
         return found
     run = _examine_run(stored, index, now, again=again)
-    if set(run.changed) - {"grading"}:
+    if _beyond_grading(run.changed):
         return run
     return replace(found, decision=run.decision)
 
@@ -139,9 +140,8 @@ def _examine_run(
     if run is None:
         return StoredAttempt(index, Decision.RUN, "no record")
     changed = _changed(run, now)
-    if set(changed) - {"grading"}:
+    if _beyond_grading(changed):
         return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
-    what_was_run(run)  # it can be read
     what_was_run(run)  # it can be read
     _check_artifacts(stored, index, run["result"]["artifacts"])
     return StoredAttempt(index, Decision.EVALUATE, "to be graded", changed=changed)
@@ -156,7 +156,7 @@ def _examine_record(
     """Whether a record is kept; RUN means that it is not, as far as the record goes."""
     index = int(record["attempt"])
     changed = _changed(record, now)
-    if set(changed) - {"grading"}:
+    if _beyond_grading(changed):
         return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
     issues = [Issue.from_json(i) for i in record["issues"]]
     severity = highest(issues)
@@ -180,10 +180,18 @@ def _examine_record(
 
 def _changed(record: Mapping[str, Any], now: Mapping[str, str]) -> tuple[str, ...]:
     """The digests that differ, except changes that somebody accepted with `--reuse-anyway`."""
-    old, accepted = record["digests"], (record.get("reuse") or {}).get("accepted", {})
+    old = record["digests"]
+    if old == now:
+        return ()
+    accepted = (record.get("reuse") or {}).get("accepted", {})
     return tuple(
         name for name in now if old.get(name) != now[name] and accepted.get(name) != now[name]
     )
+
+
+def _beyond_grading(changed: Sequence[str]) -> bool:
+    """Whether grading again is not enough."""
+    return bool(changed) and not {"grading"}.issuperset(changed)
 
 
 def _observations(record: Mapping[str, Any], contract: MetricContract) -> dict[str, float]:
@@ -199,6 +207,8 @@ def _observations(record: Mapping[str, Any], contract: MetricContract) -> dict[s
 def _check_artifacts(
     stored: StoredTask, index: int, artifacts: Sequence[Mapping[str, Any]]
 ) -> None:
+    if not artifacts:
+        return
     folder = os.path.join(stored.path, attempt_dir_name(index), "artifacts")
     for artifact in artifacts:
         path = os.path.join(folder, artifact["path"])

@@ -58,7 +58,9 @@ class ReusePlan:
         where = f" from {self.source}" if self.source else ""
         rest = f"{self.run} run again, {self.new} new"
         if self.grade_only:
-            rest = f"{self.run + self.new} left out: no run of theirs can be graded"
+            rest = f"{self.run + self.new} left out"
+            if self.run + self.new:
+                rest += ": no run of theirs can be graded"
         lines = [
             f"earlier work{where}: {self.keep} attempts kept, {self.evaluate} graded again, {rest}"
         ]
@@ -114,9 +116,15 @@ def check_source(source: str, benchmark_id: str, plan: AttemptPlan) -> None:
     info = load_run_info(layout)
     owner = live_owner(layout.root, datetime.now(UTC))
     if owner is not None:
-        raise RunIsLive(f"cannot reuse {source}: process {owner.pid} on {owner.host} is at work")
+        raise RunIsLive(
+            f"cannot reuse {source}: process {owner.pid} on {owner.host} is at work",
+            hint="wait for it to end, or stop it first",
+        )
     if is_empty(layout):
-        raise RunDirectoryError(f"cannot reuse {source}: it holds no finished attempt")
+        raise RunDirectoryError(
+            f"cannot reuse {source}: it holds no finished attempt",
+            hint="run without reuse, or `proctor resume` that run",
+        )
     old_id = info["components"]["benchmark"]["id"]
     if old_id != benchmark_id:
         raise RunDirectoryError(

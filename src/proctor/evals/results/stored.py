@@ -5,17 +5,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from proctor.evals.results.layout import STATES, RunLayout
+from proctor.evals.results.layout import ATTEMPT, STATES, RunLayout
 from proctor.evals.results.records import (
     ATTEMPT_SCHEMA,
     RUN_INFO_SCHEMA,
     RUN_SCHEMA,
     SUMMARY_SCHEMA,
 )
+from proctor.evals.results.reserve import LAUNCHES
 from proctor.kernel import jsontext
 from proctor.kernel.errors import RunDirectoryError
 from proctor.kernel.ids import task_dir_name
 from proctor.store.files import read_json
+
+DAMAGED = (
+    "restore it from a copy, or move the attempt's folder away: `proctor resume` runs it again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +40,10 @@ class StoredTask:
         """The indices that have a directory, sorted."""
         found = []
         for entry in os.scandir(self.path):
-            prefix, _, number = entry.name.rpartition("-")
-            if prefix == "attempt" and number.isdigit() and entry.is_dir(follow_symlinks=False):
+            if not entry.name.startswith(ATTEMPT):
+                continue
+            number = entry.name[len(ATTEMPT) :]
+            if number.isdigit() and entry.is_dir(follow_symlinks=False):
                 found.append(int(number))
         return sorted(found)
 
@@ -52,13 +59,13 @@ class StoredTask:
             return None
 
     def _read(self, attempt: int, name: str, schema: str) -> dict[str, Any] | None:
-        path = os.path.join(self.path, f"attempt-{attempt}", name)
+        path = f"{self.path}/{ATTEMPT}{attempt}/{name}"
         try:
             record = read_json(path)
         except FileNotFoundError:
             return None
         except (OSError, jsontext.JsonError) as error:
-            raise RunDirectoryError(f"damaged record: {error}") from None
+            raise RunDirectoryError(f"damaged record: {error}", hint=DAMAGED) from None
         if not isinstance(record, dict) or record.get("schema_version") != schema:
             raise RunDirectoryError(
                 f"{path}: not a {schema} record", hint="it may come from a newer proctor"
@@ -88,7 +95,7 @@ def stored_tasks(layout: RunLayout, states: Iterable[str] = STATES) -> Iterator[
 def stored_task(path: str, state: str) -> StoredTask | None:
     """The task whose directory `path` is; None when nothing in it was announced."""
     try:
-        record = read_json(os.path.join(path, "task.json"))
+        record = read_json(f"{path}/task.json")
         return StoredTask(str(record["task_id"]), state, path, record.get("category"))
     except (OSError, jsontext.JsonError, KeyError, TypeError, AttributeError):
         return _by_its_records(path, state)
@@ -100,7 +107,7 @@ def _by_its_records(path: str, state: str) -> StoredTask | None:
     for index in found.attempts() if os.path.isdir(path) else ():
         for name in ("result.json", "run.json"):
             try:
-                task_id = read_json(os.path.join(path, f"attempt-{index}", name))["task_id"]
+                task_id = read_json(f"{path}/{ATTEMPT}{index}/{name}")["task_id"]
             except (OSError, jsontext.JsonError, KeyError, TypeError):
                 continue
             if isinstance(task_id, str) and task_dir_name(task_id) == os.path.basename(path):
@@ -114,13 +121,32 @@ def load_run_info(layout: RunLayout) -> Mapping[str, Any]:
         info = read_json(layout.run_info)
     except FileNotFoundError:
         raise RunDirectoryError(
-            f"{layout.root}: run info missing (no run_info.json)",
-            hint="this is not a run directory, or its run_info.json was removed",
+            f"{layout.root}: run info missing (no run_info.json)", hint=_what_to_give(layout.root)
         ) from None
     except (OSError, jsontext.JsonError) as error:
-        raise RunDirectoryError(f"{layout.root}: run info damaged: {error}") from None
+        raise RunDirectoryError(
+            f"{layout.root}: run info damaged: {error}",
+            hint="restore it from a copy, or start a new run: nothing else says what was asked",
+        ) from None
     _check_document(layout.run_info, info, RUN_INFO_SCHEMA, ("request", "components"))
     return dict(info)
+
+
+def _what_to_give(folder: str) -> str:
+    """Somebody may have given a folder above a run: name the newest run or launch in it."""
+    of_launch = os.path.basename(os.path.dirname(folder)) == LAUNCHES
+    found = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                document = of_launch and entry.name.endswith(".json")
+                if document or os.path.isfile(os.path.join(entry.path, "run_info.json")):
+                    found.append((entry.stat().st_mtime, entry.path))
+    except OSError:  # then nothing better can be said
+        found = []
+    if not found:
+        return "this is not a run directory, or its run_info.json was removed"
+    return f"this is not a run directory; the newest in it is {max(found)[1]}"
 
 
 def load_summary(layout: RunLayout) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from proctor.environments.gates import gate_of
 from proctor.evals.contracts import TaskSpec
 from proctor.evals.launches.dispatch import Dispatcher
 from proctor.evals.launches.slot import Slot, SlotState
-from proctor.evals.tasks import TaskState
+from proctor.evals.tasks import TaskState, queued
 
 _numbers = itertools.count()
 
@@ -38,7 +38,7 @@ def slot(name, providers=None):
 def add(dispatcher, request, waiting):
     """As the orchestrator does it: a request is prepared and its tasks are queued in one step."""
     request.state = SlotState.PREPARED
-    return dispatcher.add(request, waiting)
+    return dispatcher.add(request, queued(waiting, request.run.provider_of))
 
 
 def tasks(name, count):

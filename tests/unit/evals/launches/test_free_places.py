@@ -7,7 +7,7 @@ from proctor.environments.gates import gate_of
 from proctor.evals.contracts import TaskSpec
 from proctor.evals.launches.dispatch import Dispatcher
 from proctor.evals.launches.slot import Slot, SlotState
-from proctor.evals.tasks import TaskState
+from proctor.evals.tasks import TaskState, queued
 
 _numbers = itertools.count()
 
@@ -35,7 +35,8 @@ def test_a_single_wake_up_fills_every_free_place():
         slot.run = Prepared(provider)
         dispatcher = Dispatcher([slot])
         others = [gate.try_enter("other"), gate.try_enter("other")]
-        dispatcher.add(slot, [TaskState(TaskSpec(f"t{n}", "?")) for n in range(3)])
+        waiting = [TaskState(TaskSpec(f"t{n}", "?")) for n in range(3)]
+        dispatcher.add(slot, queued(waiting, slot.run.provider_of))
         workers = [asyncio.ensure_future(dispatcher.take()) for _ in range(3)]
         await asyncio.sleep(0)
         assert not any(worker.done() for worker in workers)
