@@ -14,6 +14,7 @@ from proctor.environments.docker.engine import EngineError
 from proctor.environments.netns.namespace import NetworkNamespace
 from proctor.environments.netns.sandbox import RESOLVER, SandboxNetwork
 from proctor.environments.network import NetworkMode, NetworkPolicy
+from proctor.environments.phasing import all_phases
 from proctor.kernel.errors import EnvironmentFault
 
 _RESOLVE = f"printf '%s' '{RESOLVER.decode()}' > /etc/resolv.conf"
@@ -46,7 +47,7 @@ class Networks:
         if not _is_here(pid, own_id):
             raise EnvironmentFault(
                 "the container is not among the processes of this machine, where its network "
-                "would be switched; -p environment.network= sets one policy for all phases",
+                f"would be switched; {all_phases(NetworkMode.NO_NETWORK)} sets one policy for all",
                 code="unsupported",
                 permanent=True,
             )
