@@ -11,6 +11,7 @@ from typing import Any
 
 from proctor.environments.docker.container import Container
 from proctor.environments.docker.engine import EngineError
+from proctor.environments.docker.sweeping import is_here
 from proctor.environments.netns.namespace import NetworkNamespace
 from proctor.environments.netns.sandbox import RESOLVER, SandboxNetwork
 from proctor.environments.network import NetworkMode, NetworkPolicy
@@ -44,7 +45,7 @@ class Networks:
         await self._drop_wall()
         facts = await self._container.facts()
         pid, own_id = int(facts["State"].get("Pid") or 0), str(facts["Id"])
-        if not _is_here(pid, own_id):
+        if not is_here(pid, own_id):
             raise EnvironmentFault(
                 "the container is not among the processes of this machine, where its network "
                 f"would be switched; {all_phases(NetworkMode.NO_NETWORK)} sets one policy for all",
@@ -109,13 +110,3 @@ class Networks:
 def _names(facts: Any) -> list[str]:
     found = facts["NetworkSettings"].get("Networks") or {}
     return [name for name in found if name != "none"]
-
-
-def _is_here(pid: int, container_id: str) -> bool:
-    """Whether the process of this machine with the id `pid` is in the container: engines put the
-    id of a container into the names of its control groups."""
-    try:
-        with open(f"/proc/{pid}/cgroup", encoding="utf-8") as stream:
-            return pid > 0 and container_id in stream.read()
-    except OSError:
-        return False

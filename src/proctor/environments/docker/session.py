@@ -206,9 +206,13 @@ class DockerSession(EnvironmentSession):
         await asyncio.shield(task)
 
     async def kill_processes(self) -> None:
-        """Restart the container: nothing survives that, and no tool inside is needed."""
+        """End everything from outside, or restart the container: no tool inside is needed."""
         self._check_open()
-        await self._shielded(self._restart())
+        await self._shielded(self._clear())
+
+    async def _clear(self) -> None:
+        if not await self.container.sweep():
+            await self._restart()
 
     async def _restart(self) -> None:
         if await self.container.restart():
