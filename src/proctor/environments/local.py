@@ -29,6 +29,7 @@ from proctor.environments.limits import TIMEOUT_CEILING_S, clamp_timeout
 from proctor.environments.network import NetworkMode
 from proctor.environments.placing import place_copies
 from proctor.environments.process import run_child
+from proctor.environments.rooted import gone
 from proctor.environments.variables import SESSION_MARK, base_variables
 from proctor.environments.wishes import image_notices, process_limits, resource_notices
 from proctor.kernel.errors import EnvironmentFault
@@ -171,6 +172,12 @@ class LocalSession(HostedSession):
             output_limit_bytes=output_limit_bytes,
             running=self._running,
         )
+
+    async def driver_address(self, port: int) -> str:
+        """The driver's own: nothing lies between."""
+        if self._closed:
+            raise gone("this environment is closed")
+        return f"127.0.0.1:{port}"
 
     async def kill_processes(self) -> None:
         """Kill what commands left running, also in process groups of its own."""

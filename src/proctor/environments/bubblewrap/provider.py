@@ -34,6 +34,7 @@ from proctor.environments.phasing import (
     phased,
 )
 from proctor.environments.placing import place_copies
+from proctor.environments.spec import needs_own_network
 from proctor.environments.wishes import image_notices, resource_notices
 from proctor.kernel.errors import EnvironmentFault
 
@@ -108,7 +109,7 @@ class BubblewrapEnvironment(Environment):
 
     def problems(self, spec: EnvironmentSpec) -> list[str]:
         spec = self.adapt(spec)
-        found = _network_problems(spec.network)
+        found = _network_problems(spec)
         for path in (spec.workdir, *(inside for _, inside in spec.copies)):
             parts = os.path.normpath(f"/app/{path}").split("/") if path else [""]
             if path and path.startswith("/"):
@@ -180,12 +181,18 @@ def _resource_notices(wishes: Resources) -> list[tuple[str, str]]:
     return found
 
 
-def _network_problems(phases: NetworkPhases) -> list[str]:
+def _network_problems(spec: EnvironmentSpec) -> list[str]:
+    phases = spec.network
     found = host_problems(phases)
     if needs_switching(phases) and (reason := switching_problem()):
         modes = ", ".join(f"{name} {getattr(phases, name).mode.value!r}" for name in PHASES)
         found.append(
             f"bubblewrap cannot enforce or switch these policies here ({modes}): {reason}; "
             f"{all_phases(NetworkMode.NO_NETWORK)} sets one policy for all phases"
+        )
+    elif needs_own_network(spec) and (reason := switching_problem()):
+        found.append(
+            "programs in a bubblewrap sandbox without network cannot reach the driver (its model "
+            f"gateway) here: {reason}; {all_phases(NetworkMode.PUBLIC)} lets them reach everything"
         )
     return found

@@ -105,6 +105,10 @@ class DockerEnvironment(Environment):
         if spec.image is None and spec.context is None:
             found.append("needs an image: -p environment.image=NAME")
         found += self._network_problems(spec.network)
+        if spec.driver_access and (reason := self._wall_problem()):
+            found.append(
+                f"programs in the container cannot reach the driver (its model gateway): {reason}"
+            )
         for path in (spec.workdir, *(inside for _, inside in spec.copies)):
             first = posixpath.normpath(posixpath.join(WORKSPACE, path or ".")).lstrip("/")
             if first.split("/")[0] in ("", "proc", "sys", "dev") and path != "/":

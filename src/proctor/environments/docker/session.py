@@ -252,6 +252,13 @@ class DockerSession(EnvironmentSession):
         self._check_open()
         await self.networks.switch(policy)
 
+    async def driver_address(self, port: int) -> str:
+        self._check_open()
+        return await self.networks.driver_address(port)
+
+    async def end_driver_access(self) -> None:
+        await self.networks.end_driver_access()
+
     async def alive(self) -> bool:
         return not self._closed and await self.container.running()
 

@@ -194,6 +194,8 @@ class Try:
     async def _end_agent(self, session: EnvironmentSession, plan: ExecutionPlan) -> None:
         """Nothing that the agent left running runs beside the grading, or there is none."""
         with self.log.phase(Phase.EVALUATE):
+            if plan.environment.driver_access:
+                await session.end_driver_access()
             killing = session.kill_processes()
             try:
                 await self._s.calls.bounded(
