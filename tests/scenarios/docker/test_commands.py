@@ -51,6 +51,7 @@ def test_a_daemon_that_holds_the_output_open_delays_nothing(place):
     assert [p for p in place.run(case) if "sleep 400" in p] == []
 
 
+@pytest.mark.every_engine
 def test_files_and_network_survive_the_killing_of_all_processes(place):
     async def case(session):
         await session.write("kept.txt", b"kept")
@@ -77,6 +78,7 @@ def test_running_out_of_memory_is_told_apart_from_a_crash(place):
     place.run(case, EnvironmentSpec(resources=Resources(memory_mb=96)))
 
 
+@pytest.mark.every_engine
 def test_a_fork_bomb_stops_at_its_limit_and_is_killed(place):
     async def case(session):
         bomb = "f() { f | f & }; f; sleep 60"
@@ -94,6 +96,7 @@ async def begun(session):
     return (await session.container.facts())["State"]["StartedAt"]
 
 
+@pytest.mark.every_engine
 def test_killing_everything_needs_no_restart_where_it_can_be_verified(place):
     async def case(session):
         since = await begun(session)
@@ -115,6 +118,7 @@ def test_killing_everything_needs_no_restart_where_it_can_be_verified(place):
     assert place.run(case, EnvironmentSpec(resources=Resources(pids=200))) == "on\n"
 
 
+@pytest.mark.every_engine
 def test_a_first_process_that_is_traced_ends_in_a_restart(place):
     """Whoever traces it could have put code of its own into it."""
     tracer = (
@@ -138,6 +142,7 @@ def test_a_first_process_that_is_traced_ends_in_a_restart(place):
     assert place.run(case) == []
 
 
+@pytest.mark.every_engine
 def test_an_engine_that_cannot_freeze_restarts(place):
     async def case(session):
         since = await begun(session)

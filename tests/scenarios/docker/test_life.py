@@ -126,6 +126,7 @@ def test_an_open_that_is_cancelled_at_any_call_leaves_nothing(place, monkeypatch
     assert number > 5
 
 
+@pytest.mark.every_engine
 def test_a_killed_driver_leaves_what_the_reaper_finds_and_only_that(place):
     containers = place.containers()
 

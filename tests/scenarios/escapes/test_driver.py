@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from proctor.testing.conformance.environment_network import METADATA, host_address, probe, service
 
 HOLDER = """
@@ -44,6 +46,7 @@ def hold(cell, case):
     return asyncio.run(body())
 
 
+@pytest.mark.every_engine
 def test_one_service_is_reached_and_no_other(cell):
     async def case(session):
         async with service("127.0.0.1") as wanted, service("127.0.0.1") as other, service() as any_:
