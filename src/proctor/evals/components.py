@@ -35,6 +35,8 @@ class Components:
     strategy: Strategy
     attempts: AttemptPlan
     evaluation_mode: str
+    asked_mode: str | None = None
+    """The evaluation mode that the request asks for, where it does."""
 
     @property
     def harness_id(self) -> str:
@@ -55,7 +57,8 @@ def build_components(request: RunRequest) -> Components:
     strategy = guard("the strategy", _loaded("strategies", strategy_id, Strategy))
     attempts = AttemptPlan(request.execution.attempts.k, request.execution.attempts.strategy)
     mode = _evaluation_mode(request, benchmark)
-    components = Components(benchmark, harness, environment, model, strategy, attempts, mode)
+    asked = request.execution.evaluation_mode
+    components = Components(benchmark, harness, environment, model, strategy, attempts, mode, asked)
     _check_together(components)
     return components
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from proctor.environments.contract import EnvironmentSession
+from proctor.environments.contract import EnvironmentSession, EnvironmentSpec
 from proctor.evals.attempt.calls import Calls, DeadlineReached
 from proctor.evals.attempt.checking import checked_result
 from proctor.evals.attempt.job import AttemptJob
@@ -81,7 +81,7 @@ class Inference:
             return await self._harness_free(plan, session, prepared, context)
         starting = self._start(harness, session, prepared, context, owned)
         agent = await calls.bounded("starting the harness", starting, plan.open_timeout_s)
-        await switch_network(session, plan, "run", calls)
+        await switch_network(session, plan.environment, "run", plan, calls)
         limit = plan.agent_timeout_s
         if limit is not None and agent.keeps_time:
             limit += OWN_TIME_MARGIN_S
@@ -115,7 +115,7 @@ class Inference:
     ) -> RunResult:
         benchmark = self._s.components.benchmark
         assert isinstance(benchmark, HarnessFreeBenchmark)  # checked in preflight
-        await switch_network(session, plan, "run", self._s.calls)
+        await switch_network(session, plan.environment, "run", plan, self._s.calls)
         call = self._s.calls.plugin(
             "the agent",
             benchmark.run_task,
@@ -199,11 +199,15 @@ class Inference:
 
 
 async def switch_network(
-    session: EnvironmentSession, plan: ExecutionPlan, phase: str, calls: Calls
+    session: EnvironmentSession,
+    spec: EnvironmentSpec,
+    phase: str,
+    plan: ExecutionPlan,
+    calls: Calls,
 ) -> None:
-    """Put the phase's policy in force, where the plan's phases differ."""
-    if plan.environment.network.switches:
-        switching = session.set_network(getattr(plan.environment.network, phase))
+    """Put the phase's policy of `spec` in force, where its phases differ."""
+    if spec.network.switches:
+        switching = session.set_network(getattr(spec.network, phase))
         await calls.bounded("switching the network", switching, plan.open_timeout_s)
 
 
