@@ -61,7 +61,10 @@ class Inference:
             self._log.issues.extend(owned.warnings)
         self._note(plan, result)
         with self._log.phase(Phase.COLLECT):
-            return await self._collect(plan, session, prepared, result, context)
+            collected = await self._collect(plan, session, prepared, result, context)
+        noted = set(map(id, result.issues))
+        self._log.issues.extend(issue for issue in collected.issues if id(issue) not in noted)
+        return collected
 
     @property
     def usage(self) -> Usage:

@@ -35,9 +35,9 @@ class TaskSpec:
     `evaluation_environment` what the fresh one that grades must offer (None: the same).
     `input_digest` and `grading_digest` identify, for reuse, everything that the agent sees and
     everything that grades it; when None the runtime makes them from `input`, `files`,
-    `environment` and from `target` plus the benchmark's options. `invalid` is the reason why this task cannot run at
-    all: it is recorded and counted as unavailable, the others run. `data` is the benchmark's own
-    and is never stored.
+    `environment` and from `target` plus the benchmark's options. `invalid` is the reason why
+    this task cannot run at all: it is recorded and counted as unavailable, the others run. `data`
+    is the benchmark's own and is never stored.
     """
 
     id: str
