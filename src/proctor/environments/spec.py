@@ -37,7 +37,8 @@ class EnvironmentSpec:
     `context`: the host folder with the Dockerfile that `build`, `env`, `workdir` and `copies` were
     read from; a provider that builds images builds it, and then places no copies.
     `driver_access`: programs inside must reach a service of the driver (a model gateway) under
-    every policy; see `EnvironmentSession.driver_address`.
+    every policy; see `EnvironmentSession.driver_address`. `log_folders`: what must be there below
+    `paths.logs` before anything runs.
     """
 
     absolute_paths: bool = False
@@ -50,11 +51,14 @@ class EnvironmentSpec:
     resources: Resources = Resources()
     context: str | None = None
     driver_access: bool = False
+    log_folders: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         context: dict[str, Any] = {} if self.context is None else {"context": self.context}
         if self.driver_access:
             context["driver_access"] = True
+        if self.log_folders:
+            context["log_folders"] = list(self.log_folders)
         return {
             "absolute_paths": self.absolute_paths,
             "image": self.image,
@@ -80,6 +84,7 @@ class EnvironmentSpec:
             resources=Resources.from_json(data["resources"]),
             context=data.get("context"),
             driver_access=data.get("driver_access", False),
+            log_folders=tuple(data.get("log_folders", ())),
         )
 
 

@@ -18,6 +18,8 @@ from proctor.environments.contract import EnvironmentSpec, Resources
 from proctor.environments.network import NetworkPhases
 from proctor.kernel.ignore import DockerIgnore
 
+LOG_FOLDERS = ("agent", "verifier", "artifacts")
+"""What the format promises to scripts, below /logs."""
 MAX_COPIES = 10_000
 """The most (file, place) pairs of one task; a folder from which nothing is left out is one."""
 
@@ -69,6 +71,7 @@ def place_of(ground: Ground, tree: TaskTree) -> Place:
         env={**image_env, **ground.env.values},
         copies=copies,
         network=ground.network,
+        log_folders=LOG_FOLDERS,
         resources=_resources(section, ground.main),
         context=str(folder) if image is None and text is not None else None,
     )

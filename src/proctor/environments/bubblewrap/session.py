@@ -93,7 +93,9 @@ class BubblewrapSession(HostedSession):
             os.chmod(path, 0o1777)  # noqa: S103 - as /tmp is everywhere; others cannot reach it
         if self._ids is not None:
             os.chown(shm, *self._ids)
-        self._files.make(self.locate(self._workdir), self._workdir)
+        logs = [f"{self.paths.logs}/{name}" for name in self._spec.log_folders]
+        for path in (self._workdir, *logs):
+            self._files.make(self.locate(path), path)
 
     async def exec(
         self,

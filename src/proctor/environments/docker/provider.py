@@ -220,7 +220,8 @@ class DockerEnvironment(Environment):
         spec, container = wanted.spec, session.container
         await container.create(wanted)
         await session.networks.created()
-        await session.files.make_folders(_LOGS, 0o777)
+        logs = dict.fromkeys((*_LOGS, *(f"/logs/{name}" for name in spec.log_folders)))
+        await session.files.make_folders(tuple(logs), 0o777)
         await container.start()
         await session.networks.started()
         if wanted.image.user.split(":")[0] not in ("", "0", "root"):
