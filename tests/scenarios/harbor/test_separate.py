@@ -94,3 +94,21 @@ def test_what_grades_is_checked_before_anything_runs(tmp_path):
     toml = ABSOLUTE + "[verifier.environment]\ngpus = 2\n"
     with pytest.raises(proctor.UsageError, match="to grade it: cannot give 2 GPU"):
         graded(tmp_path, {"id": "bubblewrap"}, DOCKERFILE, {"task.toml": toml})
+
+
+@pytest.mark.every_engine
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_both_images_are_built_from_their_own_recipes(engine, need, tmp_path):
+    own = place(engine, need)
+    base = f"FROM {own.pop('image')}\nWORKDIR /app\n"
+    parts = {
+        "task.toml": ABSOLUTE + '[verifier]\nenvironment_mode = "separate"\n',
+        "environment/Dockerfile": f"{base}COPY given.txt .\nENV WHERE=agent\n",
+        "tests/Dockerfile": f"{base}COPY given.txt .\nCOPY test.sh /tests/\nENV WHERE=verifier\n",
+        "tests/given.txt": "given\n",
+        "tests/test.sh": f'{TEST}[ "$WHERE" = verifier ] || rm -f /logs/verifier/reward.txt\n',
+    }
+    command = f'{AGENT}; [ "$WHERE" = agent ] && [ ! -e /tests ] || rm out.txt'
+    record = graded(tmp_path, own, parts, command=command)
+    assert record["metrics"] == {"passed": True, "reward": 1.0}, record
+    assert record["issues"] == []

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
 from proctor.environments.contract import EnvironmentSession
 from proctor.testing.conformance.environment_base import LABELS, EnvironmentCases, refused, sh
@@ -46,6 +47,16 @@ class LifeCases(EnvironmentCases):
                 await session.read("file")
             with refused("environment_gone"):
                 await session.write("file", b"")
+
+        self.run_bare(case)
+
+    def test_log_folders_are_there_before_anything_runs(self) -> None:
+        async def case() -> None:
+            spec = replace(self.spec(), log_folders=("agent", "of-its-own"))
+            assert type(spec).from_json(spec.to_json()) == spec
+            async with self.opened(spec) as session:
+                logs = session.paths.logs
+                await sh(session, f"echo 1 > {logs}/agent/f && echo 2 > {logs}/of-its-own/f")
 
         self.run_bare(case)
 
