@@ -69,12 +69,16 @@ class RequestDigests:
             seen = of_json({"input": seen, "reference": _reference(task.reference)})
         return {
             "input": seen,
-            "grading": task.grading_digest
-            or of_json({**self.grading_settings, "target": task.target}),
+            "grading": task.grading_digest or self._grading(task),
             "harness": self.harness,
             "environment": self.environment,
             "model": self.model,
         }
+
+    def _grading(self, task: TaskSpec) -> str:
+        own = task.evaluation_environment
+        where = {} if own is None else {"environment": own.to_json()}
+        return of_json({**self.grading_settings, "target": task.target, **where})
 
 
 def _input_digest(task: TaskSpec) -> str:

@@ -1,5 +1,7 @@
 """Tasks of several steps: one environment, one instruction and one verdict after the other."""
 
+from pathlib import Path
+
 import pytest
 from tests.scenarios.harbor.places import EVERYWHERE, place
 from tests.scenarios.harbor.test_runs import records, run
@@ -70,6 +72,35 @@ def test_the_reference_solves_every_step(harness, tmp_path):
     record = records(report.run_dir)["t"]
     solved = harness == "oracle"
     assert record["metrics"] == {"passed": solved, "reward": float(solved)}, record
+
+
+def test_what_the_agents_of_the_steps_keep_is_kept_apart(tmp_path):
+    write(
+        tmp_path / "set/t", SHARED, steps(("one", ""), ("two", "")), step("one", 1), step("two", 2)
+    )
+    agent = tmp_path / "agent.py"
+    agent.write_text(
+        "from proctor import RunResult\n"
+        "from proctor.evals.contracts import Harness, HarnessSession\n"
+        "class Keeps(Harness):\n"
+        "    id = 'keeps'\n"
+        "    async def start(self, session, task, context):\n"
+        "        self.asked, self.context, self.session = task.input, context, session\n"
+        "        return Kept(self)\n"
+        "class Kept(HarnessSession):\n"
+        "    def __init__(self, mine):\n"
+        "        self.mine = mine\n"
+        "    async def run(self):\n"
+        "        self.mine.context.artifact_path('asked.txt').write_text(self.mine.asked)\n"
+        "        await self.mine.session.exec('echo done >> done.txt')\n"
+        "        return RunResult(final_answer='')\n"
+    )
+    report = run(tmp_path / "set", tmp_path / "results", f"{agent}:Keeps")
+    record = records(report.run_dir)["t"]
+    assert record["metrics"]["passed"] is True
+    for name in ("one", "two"):
+        (kept,) = Path(report.run_dir).rglob(f"artifacts/steps/{name}/asked.txt")
+        assert kept.read_text().strip() == f"Step {name}."
 
 
 def test_below_the_least_reward_later_steps_are_dropped(tmp_path):

@@ -31,8 +31,9 @@ def step_of(
 ) -> PreparedTask:
     """What the agent is asked in a step, after those that are done."""
     step = steps[index]
+    state = {"step": index, "done": done}
     return PreparedTask(
-        task, step.instruction, {"step": index, "done": done}, step.agent_timeout_s, step.reference
+        task, step.instruction, state, step.agent_timeout_s, step.reference, step.name
     )
 
 

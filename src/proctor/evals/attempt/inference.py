@@ -197,6 +197,7 @@ class Inference:
             deadline_s=plan.agent_timeout_s,
             model=self._model,
             artifacts_dir=Path(self._s.store.artifacts_dir(self._job.task, self._job.index)),
+            below="" if prepared.step is None else f"steps/{prepared.step}",
             still_open=lambda: not self._over,
         )
 

@@ -64,7 +64,8 @@ class PreparedTask:
 
     `input` may differ from the task's (a benchmark may adapt it to the environment). `state` is
     whatever `evaluate` needs besides the task itself. Of a task of several steps,
-    `agent_timeout_s` and `own_reference` are those of the step, in place of the task's.
+    `agent_timeout_s` and `own_reference` are those of the step, in place of the task's, and `step`
+    is its name: what its agent leaves as artifacts is kept below `steps/NAME/`.
     """
 
     task: TaskSpec
@@ -72,6 +73,7 @@ class PreparedTask:
     state: Mapping[str, Any] = field(default_factory=dict)
     agent_timeout_s: float | None = None
     own_reference: Reference | None = None
+    step: str | None = None
 
     @property
     def id(self) -> str:
