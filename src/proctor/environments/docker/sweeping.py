@@ -15,6 +15,7 @@ from proctor.environments import proctable
 from proctor.environments.docker.engine import Engine, EngineError
 from proctor.kernel.errors import EnvironmentFault
 
+_FREEZE_S = 15.0
 _GONE_WAIT_S = 5.0
 _LONGEST_PAUSE_S = 0.05
 
@@ -29,7 +30,7 @@ async def swept(engine: Engine, facts: Any, main: tuple[str, ...]) -> bool:
     if namespace in ("", proctable.pid_namespace()):
         return False
     try:
-        await engine.done("POST", f"/containers/{name}/pause")
+        await engine.done("POST", f"/containers/{name}/pause", timeout_s=_FREEZE_S)
         left = _killed(_members(namespace, own_id) - {pid})
     except (EngineError, EnvironmentFault):  # an engine that cannot: the restart tells more
         left = None

@@ -108,9 +108,8 @@ class LifeCases(EnvironmentCases):
 
     def test_well_known_places(self) -> None:
         async def case(session: EnvironmentSession) -> None:
-            logs = session.paths.logs
-            for folder in ("agent", "verifier", "artifacts"):
-                await sh(session, f"test -d {logs}/{folder} && echo 1 > {logs}/{folder}/f")
+            for folder in (session.paths.logs, session.paths.workspace):
+                await sh(session, f"test -d {folder} && echo 1 > {folder}/f")
             assert session.resolve("x") == f"{session.paths.workspace}/x"
 
         self.run(case)
