@@ -43,7 +43,7 @@ def task_problems(components: Components, task: TaskSpec) -> list[str]:
     if task.evaluation_environment is not None:
         adapted = environment.adapt(task.evaluation_environment)
         problems += [f"to grade it: {problem}" for problem in environment.problems(adapted)]
-    if task.evaluation_mode not in (None, components.asked_mode or task.evaluation_mode):
+    if task.mode_is_fixed and components.asked_mode not in (None, task.evaluation_mode):
         problems.append(
             f"its evaluation mode is {task.evaluation_mode!r}, not {components.asked_mode!r}: "
             "leave --evaluation-mode out"

@@ -169,6 +169,7 @@ def _spec(tree: TaskTree, config: TaskFile, found: _Loaded, host: HostVariables)
         agent_timeout_s=job.steps[0].agent_timeout_s if job.steps else config.agent.timeout_sec,
         evaluation_timeout_s=max(limits) + EVALUATION_GRACE_S,
         evaluation_mode="fresh" if job.separate else "reuse",
+        mode_is_fixed=True,
         evaluation_environment=None if verifier is None else verifier.spec,
         input_digest=_input_digest(tree, config, found),
         grading_digest=_grading_digest(tree, config, found),

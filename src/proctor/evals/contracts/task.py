@@ -31,7 +31,7 @@ class TaskSpec:
     is recorded as the ground truth. `files` maps workspace paths to host files placed before the
     agent starts. `environment` says what the task needs of the provider. `agent_timeout_s` and
     `evaluation_timeout_s` are the task's own limits (None: the request's), `evaluation_mode` its
-    own mode (None: the benchmark's default; a request that asks for another is refused), and
+    own mode (None: the benchmark's default; a request may ask for another unless `mode_is_fixed`),
     `evaluation_environment` what the fresh one that grades must offer (None: the same).
     `input_digest` and `grading_digest` identify, for reuse, everything that the agent sees and
     everything that grades it; when None the runtime makes them from `input`, `files`,
@@ -51,6 +51,7 @@ class TaskSpec:
     agent_timeout_s: float | None = None
     evaluation_timeout_s: float | None = None
     evaluation_mode: str | None = None
+    mode_is_fixed: bool = False
     evaluation_environment: EnvironmentSpec | None = None
     input_digest: str | None = None
     grading_digest: str | None = None
