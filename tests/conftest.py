@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.databases import postgresql_url  # noqa: F401 - a fixture
+from tests.sampling import chosen, repeats
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -18,10 +19,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--full"):
         return
-    left_out = [item for item in items if item.get_closest_marker("full")]
+    left_out = {
+        item
+        for item in items
+        if item.get_closest_marker("full") or (repeats(item) and not chosen(item))
+    }
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from proctor.environments.docker.endpoint import endpoint
 ABSOLUTE = Path(__file__).parents[1] / "data" / "harbor_absolute"
 
 
-@pytest.fixture(params=["docker", "podman"])
+@pytest.fixture(params=["docker", pytest.param("podman", marks=pytest.mark.full)])
 def engine(request, need) -> str:
     need(*missing(request.param))
     ensure_image(request.param)

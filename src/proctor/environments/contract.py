@@ -199,6 +199,20 @@ class EnvironmentSession(ABC):
             "this environment cannot switch its network policy", code="unsupported", permanent=True
         )
 
+    async def driver_address(self, port: int) -> str:
+        """Where programs inside reach what the driver serves on its own 127.0.0.1:`port`, as
+        `HOST:PORT`; the same for the same port. Only with `EnvironmentSpec.driver_access`.
+
+        It holds under every policy until `end_driver_access` or `close`, and opens nothing else
+        of the driver. Whoever is inside may connect: the service must ask for a token.
+        """
+        raise EnvironmentFault(
+            "from this environment the driver is not reached", code="unsupported", permanent=True
+        )
+
+    async def end_driver_access(self) -> None:
+        """Cut off what `driver_address` opened. Idempotent. Default: nothing was opened."""
+
     async def kill_processes(self) -> None:
         """Kill whatever agents left running, before grading. Default: nothing outlives exec."""
 

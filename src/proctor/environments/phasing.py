@@ -5,7 +5,9 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from proctor.environments.network import NetworkMode, NetworkPhases, NetworkPolicy
+from proctor.environments.proxy.allowed import unusable
 
+PHASES = ("baseline", "run", "evaluation")
 Mode: TypeAlias = Literal["public", "no-network", "allowlist"]
 
 
@@ -22,15 +24,30 @@ class PhaseModes(BaseModel):
 def phased(
     phases: NetworkPhases, network: Mode | PhaseModes | None, hosts: tuple[str, ...]
 ) -> NetworkPhases:
-    """A task's policies as the options change them. A mode alone is that of every phase; `hosts`
-    are those of every allow-list, in place of the task's. Idempotent."""
-    modes = (
-        (network.baseline, network.run, network.evaluation)
-        if isinstance(network, PhaseModes)
-        else (network, network, network)
-    )
+    """A task's policies as the options change them. A mode alone is that of the agent's run;
+    `hosts` are those of every allow-list, in place of the task's. Idempotent."""
+    chosen = network if isinstance(network, PhaseModes) else PhaseModes(run=network)
+    modes = (chosen.baseline, chosen.run, chosen.evaluation)
     changed = (_policy(p, m, hosts) for p, m in zip(phases.policies, modes, strict=True))
     return NetworkPhases(*changed)
+
+
+def host_problems(phases: NetworkPhases) -> list[str]:
+    """What is wrong with the allow-lists themselves, whoever enforces them."""
+    listed = dict.fromkeys(host for policy in phases.policies for host in policy.hosts)
+    found = [
+        f"the allow-list of a network phase holds {host!r}: neither a host name, *.NAME, "
+        "an address nor a network"
+        for host in unusable(listed)
+    ]
+    if any(p.mode is NetworkMode.ALLOWLIST and not p.hosts for p in phases.policies):
+        found.append("an allow-list without hosts: -p environment.allowed_hosts='[\"HOST\"]'")
+    return found
+
+
+def all_phases(mode: NetworkMode) -> str:
+    """The flags that set one policy for all phases, for messages."""
+    return " ".join(f"-p environment.network.{p}={mode.value}" for p in PHASES)
 
 
 def _policy(policy: NetworkPolicy, mode: Mode | None, hosts: tuple[str, ...]) -> NetworkPolicy:

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 _PROC = "/proc"
+_FEW = 64
 
 
 def live_members(group: int) -> list[int]:
@@ -20,11 +21,8 @@ def marked(variable: str, value: str, *, since: int) -> list[int]:
     numbering has started again in between.
     """
     needle = b"\0" + os.fsencode(f"{variable}={value}") + b"\0"
-    wrapped = newest_pid() < since
     found = []
-    for pid in pids():
-        if pid < since and not wrapped:
-            continue
+    for pid in _handed_out(since):
         try:
             with open(f"{_PROC}/{pid}/environ", "rb") as stream:
                 variables = b"\0" + stream.read(1_000_000) + b"\0"
@@ -33,6 +31,17 @@ def marked(variable: str, value: str, *, since: int) -> list[int]:
         if needle in variables and (row := _stat(pid)) and _runs(row):
             found.append(pid)
     return found
+
+
+def _handed_out(since: int) -> Iterator[int]:
+    """Ids that processes may have which started after the id `since` was handed out."""
+    newest = newest_pid()
+    if since <= newest < since + _FEW:
+        yield from range(since, newest + 1)  # trying each costs less than listing all
+        return
+    for pid in pids():
+        if pid >= since or newest < since:
+            yield pid
 
 
 def start_ticks(pid: int) -> int | None:

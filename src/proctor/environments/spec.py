@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from proctor.environments.network import NetworkPhases
+from proctor.environments.network import NetworkMode, NetworkPhases, needs_switching
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,9 @@ class EnvironmentSpec:
     `env`: variables set for every command. `copies`: (host path, path inside) placed at open.
     `context`: the host folder with the Dockerfile that `build`, `env`, `workdir` and `copies` were
     read from; a provider that builds images builds it, and then places no copies.
+    `driver_access`: programs inside must reach a service of the driver (a model gateway) under
+    every policy; see `EnvironmentSession.driver_address`. `log_folders`: what must be there below
+    `paths.logs` before anything runs.
     """
 
     absolute_paths: bool = False
@@ -47,9 +50,15 @@ class EnvironmentSpec:
     network: NetworkPhases = NetworkPhases()
     resources: Resources = Resources()
     context: str | None = None
+    driver_access: bool = False
+    log_folders: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        context = {} if self.context is None else {"context": self.context}
+        context: dict[str, Any] = {} if self.context is None else {"context": self.context}
+        if self.driver_access:
+            context["driver_access"] = True
+        if self.log_folders:
+            context["log_folders"] = list(self.log_folders)
         return {
             "absolute_paths": self.absolute_paths,
             "image": self.image,
@@ -74,4 +83,13 @@ class EnvironmentSpec:
             network=NetworkPhases.from_json(data["network"]),
             resources=Resources.from_json(data["resources"]),
             context=data.get("context"),
+            driver_access=data.get("driver_access", False),
+            log_folders=tuple(data.get("log_folders", ())),
         )
+
+
+def needs_own_network(spec: EnvironmentSpec) -> bool:
+    """Whether a sandbox needs a network namespace that the driver enters: to switch its policy, or
+    to let programs without a network reach the driver."""
+    closed = spec.network.baseline.mode is not NetworkMode.PUBLIC
+    return needs_switching(spec.network) or (spec.driver_access and closed)

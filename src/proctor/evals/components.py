@@ -38,6 +38,8 @@ class Components:
     strategy: Strategy
     attempts: AttemptPlan
     evaluation_mode: str
+    asked_mode: str | None = None
+    """The evaluation mode that the request asks for, where it does."""
     families: tuple[ReducerFamily, ...] = BUILT_IN
     """The reducers of its metrics."""
 
@@ -60,9 +62,10 @@ def build_components(request: RunRequest) -> Components:
     strategy = guard("the strategy", _loaded("strategies", strategy_id, Strategy))
     attempts = AttemptPlan(request.execution.attempts.k, request.execution.attempts.strategy)
     mode = _evaluation_mode(request, benchmark)
+    asked = request.execution.evaluation_mode
     families = families_of(benchmark.metrics())
     components = Components(
-        benchmark, harness, environment, model, strategy, attempts, mode, families
+        benchmark, harness, environment, model, strategy, attempts, mode, asked, families
     )
     _check_together(components)
     return components

@@ -35,8 +35,8 @@ class RequestDigests:
     harness: str
     environment: str
     model: str
-    grading: tuple[str, str]
-    """What grades every task, as canonical text before and after the task's target."""
+    grading: tuple[str, str, str]
+    """What grades every task, as canonical texts: the benchmark's id, settings and version."""
     sees_reference: bool = False
     """Whether the harness answers from the task's reference, which is then part of its input."""
     environments: dict[int, tuple[EnvironmentSpec, str]] = field(
@@ -73,8 +73,7 @@ class RequestDigests:
             seen = of_json({"input": seen, "reference": _reference(task.reference)})
         return {
             "input": seen,
-            "grading": task.grading_digest
-            or _of_text(jsontext.canonical(task.target).join(self.grading)),
+            "grading": task.grading_digest or self._grading_digest(task),
             "harness": self.harness,
             "environment": self.environment,
             "model": self.model,
@@ -90,6 +89,17 @@ class RequestDigests:
         asked = jsontext.canonical(task.input)
         return _of_text(f'{{"environment":{environment},"files":{files},"input":{asked}}}')
 
+    def _grading_digest(self, task: TaskSpec) -> str:
+        """The digest of {benchmark, settings, target, version} and, where the task is graded in an
+        environment of its own, {environment}, put together likewise."""
+        benchmark, settings, version = self.grading
+        own = task.evaluation_environment
+        where = "" if own is None else f',"environment":{self._environment_text(own)}'
+        target = jsontext.canonical(task.target)
+        return _of_text(
+            f'{{"benchmark":{benchmark}{where},"settings":{settings},"target":{target},"version":{version}}}'
+        )
+
     def _environment_text(self, environment: EnvironmentSpec) -> str:
         known = self.environments.get(id(environment))
         if known is None:
@@ -104,13 +114,10 @@ def _of_text(text: str) -> str:
     return of_bytes(text.encode("utf-8"))
 
 
-def _grading(c: Components) -> tuple[str, str]:
-    """The canonical text of {benchmark, settings, target, version} around the target."""
-    benchmark = jsontext.canonical(c.benchmark.id)
-    settings = jsontext.canonical(c.benchmark.grading_settings())
-    version = jsontext.canonical(c.benchmark.version)
-    before = f'{{"benchmark":{benchmark},"settings":{settings},"target":'
-    return before, f',"version":{version}}}'
+def _grading(c: Components) -> tuple[str, str, str]:
+    """The canonical texts of what grades: the benchmark's id, its settings and its version."""
+    benchmark, settings = jsontext.canonical(c.benchmark.id), c.benchmark.grading_settings()
+    return benchmark, jsontext.canonical(settings), jsontext.canonical(c.benchmark.version)
 
 
 def _reference(reference: Reference) -> dict[str, Any]:

@@ -34,9 +34,18 @@ class ExecutionPlan:
     evaluation_timeout_s: float | None
     benchmark_plan: Mapping[str, Any] = field(default_factory=dict)
     recipes: tuple[str, ...] = ()
+    evaluation_environment: EnvironmentSpec | None = None
+    """What grades in mode `fresh`; None: the same as the task's."""
+
+    @property
+    def grading(self) -> EnvironmentSpec:
+        """The environment that a fresh evaluation opens."""
+        return self.evaluation_environment or self.environment
 
     def to_json(self) -> dict[str, Any]:
+        own = self.evaluation_environment
         return {
+            **({} if own is None else {"evaluation_environment": own.to_json()}),
             "environment_id": self.environment_id,
             "environment": self.environment.to_json(),
             "evaluation_mode": self.evaluation_mode,
@@ -79,7 +88,7 @@ class Planner:
             return plan, of_json(plan.to_json())
         # The specification is known by identity; the task keeps it alive as long as the run.
         key = (id(task.environment), task.agent_timeout_s, task.evaluation_timeout_s,
-               task.evaluation_mode)  # fmt: skip
+               task.evaluation_mode, id(task.evaluation_environment))  # fmt: skip
         known = self._known.get(key)
         if known is None:
             plan = self._plain(task)
@@ -87,10 +96,12 @@ class Planner:
         return known
 
     def _plain(self, task: TaskSpec) -> ExecutionPlan:
-        execution = self._request.execution
+        execution, adapt = self._request.execution, self._components.environment.adapt
+        own = task.evaluation_environment
         return ExecutionPlan(
             environment_id=self._components.environment.id,
-            environment=self._components.environment.adapt(task.environment),
+            environment=adapt(task.environment),
+            evaluation_environment=None if own is None else adapt(own),
             evaluation_mode=self._evaluation_mode(task),
             keep_environment=execution.keep_environment,
             open_timeout_s=_limit(execution.open_timeout_s),

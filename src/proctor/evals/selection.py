@@ -40,6 +40,14 @@ def task_problems(components: Components, task: TaskSpec) -> list[str]:
     """Why a task cannot run with these components; empty when it can."""
     environment = components.environment
     problems = list(environment.problems(environment.adapt(task.environment)))
+    if task.evaluation_environment is not None:
+        adapted = environment.adapt(task.evaluation_environment)
+        problems += [f"to grade it: {problem}" for problem in environment.problems(adapted)]
+    if task.mode_is_fixed and components.asked_mode not in (None, task.evaluation_mode):
+        problems.append(
+            f"its evaluation mode is {task.evaluation_mode!r}, not {components.asked_mode!r}: "
+            "leave --evaluation-mode out"
+        )
     harness = components.harness
     if harness is not None and harness.needs_reference and task.reference is None:
         problems.append(f"harness {harness.id} needs a reference solution; this task has none")

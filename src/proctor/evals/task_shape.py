@@ -23,6 +23,8 @@ def shape_problems(task: TaskSpec, modes: Sequence[str]) -> Iterator[str]:
     if task.evaluation_mode is not None and task.evaluation_mode not in modes:
         yield f"its evaluation mode {task.evaluation_mode!r} is none of {', '.join(modes)}"
     yield from _not_kind("environment", task.environment, EnvironmentSpec)
+    own = task.evaluation_environment
+    yield from _not_kind("evaluation_environment", own, EnvironmentSpec | None)
     yield from _not_kind("files", task.files, Mapping)
 
 

@@ -51,6 +51,7 @@ def test_a_daemon_that_holds_the_output_open_delays_nothing(place):
     assert [p for p in place.run(case) if "sleep 400" in p] == []
 
 
+@pytest.mark.every_engine
 def test_files_and_network_survive_the_killing_of_all_processes(place):
     async def case(session):
         await session.write("kept.txt", b"kept")
@@ -77,6 +78,7 @@ def test_running_out_of_memory_is_told_apart_from_a_crash(place):
     place.run(case, EnvironmentSpec(resources=Resources(memory_mb=96)))
 
 
+@pytest.mark.every_engine
 def test_a_fork_bomb_stops_at_its_limit_and_is_killed(place):
     async def case(session):
         bomb = "f() { f | f & }; f; sleep 60"
@@ -87,6 +89,72 @@ def test_a_fork_bomb_stops_at_its_limit_and_is_killed(place):
         return (await session.exec("echo on")).stdout
 
     assert place.run(case, EnvironmentSpec(resources=Resources(pids=64))) == "on\n"
+
+
+async def begun(session):
+    """When the container was started, as the engine tells."""
+    return (await session.container.facts())["State"]["StartedAt"]
+
+
+@pytest.mark.every_engine
+def test_killing_everything_needs_no_restart_where_it_can_be_verified(place):
+    async def case(session):
+        since = await begun(session)
+        bomb = "f() { f | f & }; setsid sh -c 'f() { setsid sh -c : | f & }; f' & f; sleep 60"
+        await session.exec(bomb, timeout_s=1)
+        waiting = asyncio.create_task(session.exec("touch begun; sleep 4011"))
+        hidden = "import ctypes; ctypes.CDLL(None).prctl(15, b'sleep', 0, 0, 0); "
+        hidden += "import os, time; os.fork() and os._exit(0); os.setsid(); time.sleep(4012)"
+        await session.kill_processes()
+        await asyncio.wait((waiting,))
+        await session.exec(["python3", "-c", hidden])
+        await session.kill_processes()
+        assert await begun(session) == since
+        left = await processes(session)
+        assert len(left) <= 2, left
+        assert not [p for p in left if "401" in p], left
+        return (await session.exec("echo on")).stdout
+
+    assert place.run(case, EnvironmentSpec(resources=Resources(pids=200))) == "on\n"
+
+
+@pytest.mark.every_engine
+def test_a_first_process_that_is_traced_ends_in_a_restart(place):
+    """Whoever traces it could have put code of its own into it."""
+    tracer = (
+        "import ctypes, os, time\n"
+        "traced = ctypes.CDLL(None).ptrace(0x4206, 1, 0, 0) == 0\n"
+        "open('traced', 'w').write(str(traced))\n"
+        "time.sleep(4013)\n"
+    )
+
+    async def case(session):
+        since = await begun(session)
+        await session.write("tracer.py", tracer.encode())
+        await session.exec(
+            "setsid python3 tracer.py > /dev/null 2>&1 & until [ -s traced ]; do :; done"
+        )
+        traced = (await session.exec("cat traced")).stdout == "True"
+        await session.kill_processes()
+        assert (await begun(session) != since) is traced
+        return [p for p in await processes(session) if "tracer" in p]
+
+    assert place.run(case) == []
+
+
+@pytest.mark.every_engine
+def test_an_engine_that_cannot_freeze_restarts(place):
+    async def case(session):
+        since = await begun(session)
+        await session.exec("setsid sleep 4014 > /dev/null 2>&1 &")
+        engine, name = session.container.engine, session.container.name
+        await engine.done("POST", f"/containers/{name}/pause")  # a second time is an error
+        await session.kill_processes()
+        assert await begun(session) != since
+        assert not [p for p in await processes(session) if "4014" in p]
+        return (await session.exec("echo on")).stdout
+
+    assert place.run(case) == "on\n"
 
 
 def test_processors_are_bound(place):

@@ -64,6 +64,7 @@ async def unmake(place, names):
         engine.close()
 
 
+@pytest.mark.every_engine
 def test_a_dockerfile_is_built_once_and_decides(place, context, builds):
     spec = EnvironmentSpec(
         build=("RUN echo",), context=str(context), copies=((str(context), "/nowhere"),)

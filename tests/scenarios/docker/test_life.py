@@ -59,6 +59,17 @@ def test_a_container_that_vanishes_is_noticed_at_once(place):
     place.run(case)
 
 
+def test_a_container_that_is_frozen_is_removed(place):
+    """A driver may be killed while it ends what an agent left."""
+
+    async def case(session):
+        engine, name = session.container.engine, session.container.name
+        await engine.done("POST", f"/containers/{name}/pause")
+        await session.close()
+
+    place.run(case)
+
+
 def test_a_container_that_stopped_is_gone_too(place):
     async def case(session):
         await session.container.engine.done(
@@ -115,6 +126,7 @@ def test_an_open_that_is_cancelled_at_any_call_leaves_nothing(place, monkeypatch
     assert number > 5
 
 
+@pytest.mark.every_engine
 def test_a_killed_driver_leaves_what_the_reaper_finds_and_only_that(place):
     containers = place.containers()
 

@@ -146,6 +146,7 @@ def check(provider: str, dice: random.Random, temp: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.every_engine
 def test_nothing_of_a_killed_driver_stays_and_a_living_one_works_on(provider, usable, tmp_path):
     living = Driver(usable, "living", tmp_path)
     try:

@@ -15,6 +15,7 @@ def own(need):
     return address
 
 
+@pytest.mark.every_engine
 def test_services_of_the_host_are_not_reached(cell, own):
     async def case(session):
         async with service() as careless, service("127.0.0.1") as local:

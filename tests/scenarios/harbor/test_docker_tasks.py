@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from tests.engines import IMAGE, address, ensure_image, missing
 from tests.scenarios.harbor.driving import attempt, codes, solve
+from tests.unit.benchmarks.harbor.folders import write
 
-from proctor.benchmarks.harbor import Harbor
+from proctor.benchmarks.harbor import Harbor, load_folder
 from proctor.environments.docker import DockerEnvironment, DockerOptions
 from proctor.environments.network import NetworkMode, NetworkPhases, NetworkPolicy
 
@@ -80,3 +81,26 @@ def test_the_humanevalpack_tasks_are_run_and_graded(docker, shared_data):
     for found in asyncio.run(all_of_them()):
         assert codes(found) == []
         assert dict(found.metrics) == {"passed": True, "reward": 1.0}
+
+
+def test_the_service_main_of_a_compose_file(docker, tmp_path):
+    compose = (
+        "services:\n  main:\n"
+        f"    image: {IMAGE}\n    command: [sh, -c, exit 1]\n    working_dir: /srv/work\n"
+        "    environment: {GREETING: hello}\n    mem_limit: ${MEMORY}\n"
+        "    volumes: ['${HOST_AGENT_LOGS_PATH}:${ENV_AGENT_LOGS_PATH}']\n"
+    )
+    parts = {
+        "task.toml": '[environment]\nmemory_mb = 200\n[environment.env]\nOWN = "1"\n',
+        "instruction.md": "Greet.\n",
+        "environment/docker-compose.yaml": compose,
+        "tests/test.sh": "#!/bin/sh\n"
+        '[ "$PWD $GREETING $OWN $(cat greeting)" = "/srv/work hello 1 hello" ] && reward=1\n'
+        'echo "${reward:-0}" > /logs/verifier/reward.txt\n',
+    }
+    task = load_folder(write(tmp_path / "composed", parts))
+    assert task.invalid is None
+    plain = DockerEnvironment(DockerOptions(host=docker.options.host))
+    found = asyncio.run(attempt(task, 'echo "$GREETING" > greeting', environment=plain))
+    assert dict(found.metrics) == {"passed": True, "reward": 1.0}, found
+    assert task.environment.resources.memory_mb == 200

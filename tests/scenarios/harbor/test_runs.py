@@ -86,10 +86,14 @@ def test_local_refuses_a_data_set_of_absolute_tasks_before_anything_runs(tmp_pat
         run(tmp_path / "set", tmp_path / "results")
 
 
-def test_a_mode_that_harbor_does_not_grade_in_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [("none", "does not allow evaluation mode 'none'"), ("fresh", "is 'reuse', not 'fresh'")],
+)
+def test_a_mode_that_a_task_is_not_graded_in_is_refused(tmp_path, mode, message):
     write(tmp_path / "set/good", PORTABLE, GRADED)
-    with pytest.raises(proctor.UsageError, match="does not allow evaluation mode 'fresh'"):
-        run(tmp_path / "set", tmp_path / "results", execution={"evaluation_mode": "fresh"})
+    with pytest.raises(proctor.UsageError, match=message):
+        run(tmp_path / "set", tmp_path / "results", execution={"evaluation_mode": mode})
 
 
 def test_duplicate_names_refuse_the_request(tmp_path):

@@ -488,10 +488,13 @@ def test_without_privileges_the_policy_is_one_for_all_phases(monkeypatch):
     (reason,) = problems(public, OFF, public)
     assert "cannot enforce or switch" in reason
     assert "it takes root" in reason
-    assert "environment.network=no-network" in reason
+    for phase in ("baseline", "run", "evaluation"):
+        assert f"-p environment.network.{phase}=no-network" in reason
     assert "cannot enforce or switch" in problems(listed, listed, listed)[0]
-    assert problems(public, OFF, listed, network="no-network") == []
-    adapted = BubblewrapEnvironment(BubblewrapOptions(network="no-network")).adapt(PUBLIC)
+    offline = dict.fromkeys(("baseline", "run", "evaluation"), "no-network")
+    assert problems(public, OFF, listed, network=offline) == []
+    assert "cannot enforce or switch" in problems(public, public, public, network="no-network")[0]
+    adapted = BubblewrapEnvironment(BubblewrapOptions(network=offline)).adapt(PUBLIC)
     assert adapted.network == NetworkPhases(OFF, OFF, OFF)
 
     async def case(session):
@@ -500,7 +503,7 @@ def test_without_privileges_the_policy_is_one_for_all_phases(monkeypatch):
             await session.set_network(public)
         return (await session.exec("ls /proc/sys/net/ipv4/conf")).stdout
 
-    shown = inside(case, PUBLIC, BubblewrapOptions(network="no-network"))
+    shown = inside(case, PUBLIC, BubblewrapOptions(network=offline))
     assert set(shown.split()) == {"all", "default", "lo"}
 
 
@@ -518,7 +521,10 @@ def test_options_change_single_phases_and_the_list():
     assert adapted(task) == task
     assert adapted(task, network={"run": "no-network"}) == NetworkPhases(public, OFF, public)
     assert adapted(task, allowed_hosts=own.hosts) == NetworkPhases(public, own, public)
-    assert adapted(task, network="allowlist", allowed_hosts=own.hosts) == NetworkPhases(*[own] * 3)
+    assert adapted(task, network="no-network") == NetworkPhases(public, OFF, public)
+    offline = NetworkPhases(OFF, OFF, OFF)
+    changed = adapted(offline, network="allowlist", allowed_hosts=own.hosts)
+    assert changed == NetworkPhases(OFF, own, OFF)
     both = {"baseline": "no-network", "evaluation": "allowlist"}
     empty = NetworkPolicy(NetworkMode.ALLOWLIST)
     assert adapted(task, network=both) == NetworkPhases(OFF, listed, empty)

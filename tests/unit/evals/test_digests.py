@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -48,6 +49,10 @@ def test_digests_are_those_of_the_whole_object(asked, target, settings):
     assert found["input"] == of_json(whole)
     grading = {"benchmark": "b", "version": '1"', "settings": settings, "target": target}
     assert found["grading"] == of_json(grading)
+    graded_in = EnvironmentSpec(env={"graded": "here"})
+    there = made(settings).of_task(replace(task, evaluation_environment=graded_in))
+    assert there["grading"] == of_json({**grading, "environment": graded_in.to_json()})
+    assert there["input"] == found["input"]
 
 
 def test_the_digest_is_stable_across_versions():

@@ -1,18 +1,30 @@
 """Benchmark `harbor`: task folders of the Harbor format."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from proctor.benchmarks.harbor.dataset import load_dataset
 from proctor.benchmarks.harbor.evidence import keep_evidence
-from proctor.benchmarks.harbor.folder import LoadSettings, VerifierJob
-from proctor.benchmarks.harbor.grading import grade
+from proctor.benchmarks.harbor.folder import LoadSettings
+from proctor.benchmarks.harbor.grading import Verdict, evaluated, verdict_of
+from proctor.benchmarks.harbor.health import healthy
+from proctor.benchmarks.harbor.jobs import StepJob, VerifierJob
+from proctor.benchmarks.harbor.stepping import (
+    clear_verifier,
+    current,
+    first_step,
+    goes_on,
+    noted,
+    set_up,
+    step_of,
+    total,
+)
 from proctor.benchmarks.harbor.templates import HostVariables
 from proctor.benchmarks.harbor.tree import Limits
-from proctor.environments.contract import EnvironmentSession
+from proctor.environments.contract import EnvironmentSession, EnvironmentSpec
 from proctor.evals.contracts.benchmark import Benchmark
 from proctor.evals.contracts.harness import AttemptContext
 from proctor.evals.contracts.result import Evaluation, RunResult
@@ -39,7 +51,8 @@ class HarborOptions(BaseModel):
 
 
 class Harbor(Benchmark):
-    """Runs Harbor task folders and grades them with their own tests, in the agent's environment.
+    """Runs Harbor task folders and grades them with their own tests, in the agent's environment
+    (mode `reuse`) or, where the task's verifier is a separate one, in its own (mode `fresh`).
 
     Metrics: `passed` (primary; every reward is at least 1) and `reward` (the key `reward`, else
     the mean of all keys; any finite number).
@@ -48,7 +61,7 @@ class Harbor(Benchmark):
     id = "harbor"
     version = "1"
     Options = HarborOptions
-    evaluation_modes = ("reuse",)
+    evaluation_modes = ("reuse", "fresh")
 
     def load_tasks(self) -> Iterable[TaskSpec]:
         """The tasks of `--data`. Raises DataError; see `load_dataset`."""
@@ -74,6 +87,32 @@ class Harbor(Benchmark):
             primary="passed",
         )
 
+    async def prepare_task(
+        self, task: TaskSpec, session: EnvironmentSession | None, plan: Mapping[str, Any]
+    ) -> PreparedTask:
+        """Wait until the environment is healthy, and set the first step up where there are steps.
+
+        Raises EnvironmentFault `unhealthy`.
+        """
+        prepared = PreparedTask(task, task.input)
+        job = _job(prepared)
+        if session is not None:
+            await healthy(job.healthcheck, session)
+        if job.steps:
+            prepared = first_step(task, job.steps)
+            if session is not None:
+                await set_up(job.steps[0], session, _workdir(task.environment, session))
+        return prepared
+
+    async def prepare_step(
+        self, prepared: PreparedTask, session: EnvironmentSession
+    ) -> PreparedTask:
+        """Set the next step up."""
+        step = current(_job(prepared), prepared)
+        if step is not None:
+            await set_up(step, session, _workdir(prepared.task.environment, session))
+        return prepared
+
     async def collect_artifacts(
         self,
         prepared: PreparedTask,
@@ -82,24 +121,60 @@ class Harbor(Benchmark):
         context: AttemptContext,
     ) -> RunResult:
         """Run the task's collect commands and keep its artifacts; never changes the answer."""
-        return await keep_evidence(_job(prepared), result, session, context)
+        job = _job(prepared)
+        step = current(job, prepared)
+        if step is None:
+            return await keep_evidence(job, result, session, context)
+        below = f"steps/{step.name}"
+        return await keep_evidence(step.verifier, result, session, context, below=below)
 
     async def evaluate(
         self, prepared: PreparedTask, result: RunResult, session: EnvironmentSession | None
     ) -> Evaluation:
-        """Run the task's tests where the agent worked and read their reward."""
+        """Run the task's tests where the agent worked, or where its verifier is, and read their
+        reward. After a step that is not the last, say what the next one is."""
         if session is None:
-            raise EvaluatorFault("harbor grades in the agent's environment: use mode reuse")
+            raise EvaluatorFault("harbor grades in an environment: use mode reuse or fresh")
         job = _job(prepared)
-        return await grade(
+        if (step := current(job, prepared)) is not None:
+            return await self._grade_step(job, step, prepared, session)
+        verdict = await self._verdict(job, prepared.task, session)
+        return evaluated(verdict.reward, {"verifier": verdict.verifier}, verdict.artifacts())
+
+    async def _grade_step(
+        self, job: VerifierJob, step: StepJob, prepared: PreparedTask, session: EnvironmentSession
+    ) -> Evaluation:
+        verdict = await self._verdict(step.verifier, prepared.task, session)
+        done = [*prepared.state["done"], noted(step, verdict.reward, verdict.verifier)]
+        artifacts = verdict.artifacts(f"steps/{step.name}")
+        if len(done) < len(job.steps) and goes_on(step, verdict.reward):
+            await clear_verifier(session)
+            following = step_of(prepared.task, job.steps, len(done), done)
+            return Evaluation(artifacts=artifacts, next_step=following)
+        return evaluated(
+            total(done, final=job.final),
+            {"steps": done, "dropped_steps": [s.name for s in job.steps[len(done) :]]},
+            artifacts,
+            complete=len(done) == len(job.steps),
+        )
+
+    async def _verdict(
+        self, job: VerifierJob, task: TaskSpec, session: EnvironmentSession
+    ) -> Verdict:
+        spec = (task.evaluation_environment if job.separate else None) or task.environment
+        return await verdict_of(
             job,
             session,
-            workdir=session.resolve(prepared.task.environment.workdir or "."),
+            workdir=_workdir(spec, session),
             memory_mb=job.memory_mb or self._options().grading_memory_mb,
         )
 
     def _options(self) -> HarborOptions:
         return self.options if isinstance(self.options, HarborOptions) else HarborOptions()
+
+
+def _workdir(spec: EnvironmentSpec, session: EnvironmentSession) -> str:
+    return session.resolve(spec.workdir or ".")
 
 
 def _job(prepared: PreparedTask) -> VerifierJob:

@@ -13,7 +13,7 @@ RECIPE_FILES = ("Dockerfile", ".dockerignore")
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """Paths are relative to `root` (the host's environment/ folder), with `/`.
+    """Paths are relative to `root` (environment/ or tests/ on the host), with `/`.
 
     `whole` says that nothing in the folder is left out, so that it can be copied as one tree.
     """
@@ -27,11 +27,11 @@ class BuildContext:
     def of(
         cls, root: Path, entries: Sequence[TaskFileEntry], rules: DockerIgnore
     ) -> "BuildContext":
-        """The context of the entries below environment/ (paths relative to the task folder)."""
+        """The context of the entries below `root` (paths relative to the task folder)."""
         files: dict[str, TaskFileEntry] = {}
         whole = True
         for entry in entries:
-            path = entry.path.removeprefix("environment/")
+            path = entry.path.removeprefix(f"{root.name}/")
             if is_cache(entry) or rules.ignores(path):
                 whole = False
             else:

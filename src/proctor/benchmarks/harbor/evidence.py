@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from proctor.benchmarks.harbor.config import ArtifactEntry, CollectSection
-from proctor.benchmarks.harbor.folder import VerifierJob
+from proctor.benchmarks.harbor.jobs import VerifierJob
 from proctor.environments.contract import EnvironmentSession
 from proctor.evals.contracts.harness import AttemptContext
 from proctor.evals.contracts.result import RunResult
@@ -25,17 +25,34 @@ ARTIFACT_LIMIT_BYTES = 100_000_000
 _REFUSED = frozenset(["too_large", "not_a_file", "refused_path"])
 
 
+COLLECTED = "collected"
+"""The folder of an attempt's artifacts that holds what the task declares."""
+
+
 async def keep_evidence(
-    job: VerifierJob, result: RunResult, session: EnvironmentSession, context: AttemptContext
+    job: VerifierJob,
+    result: RunResult,
+    session: EnvironmentSession,
+    context: AttemptContext,
+    *,
+    below: str = "",
 ) -> RunResult:
-    """Run the collect commands and keep the artifacts that the task declares."""
+    """Run the collect commands and keep the artifacts that the task declares, in a folder `below`
+    the usual one where it has steps."""
     warnings = [w for step in job.collect if (w := await _collect(step, session)) is not None]
     for entry in job.artifacts:
-        warnings += await _keep(entry, _inside(entry.source, session), context, session)
+        target = context.artifacts_dir / COLLECTED / below / artifact_name(entry)
+        source = inside(entry.source, session)
+        warnings += await _keep(entry, source, target, context.artifacts_dir, session)
     return replace(result, issues=(*result.issues, *warnings)) if warnings else result
 
 
-def _inside(source: str, session: EnvironmentSession) -> str:
+def artifact_name(entry: ArtifactEntry) -> str:
+    """The path of an artifact below the folder of those that were collected."""
+    return entry.destination or posixpath.normpath(entry.source).lstrip("/.") or "workspace"
+
+
+def inside(source: str, session: EnvironmentSession) -> str:
     """Where a declared source is: a session that may be anywhere has its own /logs and /app."""
     if not session.paths.logs.startswith("/logs"):
         for fixed, place in (("/logs", session.paths.logs), ("/app", session.paths.workspace)):
@@ -53,10 +70,8 @@ async def _collect(step: CollectSection, session: EnvironmentSession) -> Issue |
 
 
 async def _keep(
-    entry: ArtifactEntry, source: str, context: AttemptContext, session: EnvironmentSession
+    entry: ArtifactEntry, source: str, target: Path, top: Path, session: EnvironmentSession
 ) -> list[Issue]:
-    name = entry.destination or posixpath.normpath(entry.source).lstrip("/.") or "workspace"
-    target = context.artifacts_dir / "collected" / name
     try:
         await session.download(source, target, limit_bytes=ARTIFACT_LIMIT_BYTES)
     except FileNotFoundError:
@@ -69,7 +84,7 @@ async def _keep(
     else:
         found = []
         _drop_excluded(target, entry.exclude)
-    _drop_empty(target, context.artifacts_dir)
+    _drop_empty(target, top)
     return found
 
 

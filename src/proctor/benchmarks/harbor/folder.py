@@ -1,25 +1,33 @@
 """One task folder becomes one TaskSpec, or one that says why it cannot run."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from proctor.benchmarks.harbor.config import ArtifactEntry, CollectSection, ConfigError, TaskFile
+from proctor.benchmarks.harbor.config import ConfigError, TaskFile
 from proctor.benchmarks.harbor.config import parse as parse_config
+from proctor.benchmarks.harbor.grounds import (
+    ENVIRONMENT,
+    TEST_SCRIPT,
+    Places,
+    compose_file,
+    owns_tests,
+    places,
+    verifier_part,
+)
 from proctor.benchmarks.harbor.hashing import files_digest
 from proctor.benchmarks.harbor.instruction import strip_canary
-from proctor.benchmarks.harbor.place import Place, place_of
-from proctor.benchmarks.harbor.support import COMPOSE_FILES, unsupported
+from proctor.benchmarks.harbor.jobs import VerifierJob
+from proctor.benchmarks.harbor.steps import identity_of_steps, load_steps, missing_of_steps
+from proctor.benchmarks.harbor.support import unsupported
 from proctor.benchmarks.harbor.templates import HostVariables, Resolved
+from proctor.benchmarks.harbor.texts import Unusable, read_bytes, read_text
 from proctor.benchmarks.harbor.tree import Limits, TaskTree, walk
 from proctor.evals.contracts.task import Reference, TaskSpec
 from proctor.kernel import jsontext
 from proctor.kernel.errors import DataError
 
-TEXT_LIMIT_BYTES = 4_000_000
-TEST_SCRIPT = "tests/test.sh"
 SOLVE_SCRIPT = "solution/solve.sh"
 EVALUATION_GRACE_S = 30.0
 """Beside the verifier's own limit: time to upload the tests and to read the reward."""
@@ -33,25 +41,6 @@ class LoadSettings:
     host: HostVariables = field(default_factory=lambda: HostVariables(os.environ))
 
 
-@dataclass(frozen=True, slots=True)
-class VerifierJob:
-    """What grading a task needs: the tests, their variables and their limits (seconds, MB)."""
-
-    tests: Path
-    env: Mapping[str, str]
-    timeout_s: float
-    memory_mb: int | None
-    collect: tuple[CollectSection, ...] = ()
-    artifacts: tuple[ArtifactEntry, ...] = ()
-
-
-class _Unusable(Exception):
-    """Collected problems that end the reading of one folder."""
-
-    def __init__(self, *problems: str) -> None:
-        super().__init__("; ".join(problems))
-
-
 def load_folder(folder: Path, settings: LoadSettings | None = None) -> TaskSpec:
     """Read a task folder. A task that cannot run has its reasons in `invalid`; never raises for
     what the folder holds."""
@@ -62,7 +51,7 @@ def load_folder(folder: Path, settings: LoadSettings | None = None) -> TaskSpec:
         tree = walk(folder, settings.limits)
         config = _config(tree)
         return _task(tree, config, settings)
-    except (_Unusable, DataError) as error:
+    except (Unusable, DataError) as error:
         reason = str(error)
     except OSError as error:
         reason = f"cannot read {error.filename}: {error.strerror}"
@@ -89,69 +78,52 @@ def _category(config: TaskFile | None) -> str | None:
 
 def _config(tree: TaskTree) -> TaskFile:
     if tree.cut_short or "task.toml" in tree.refused:
-        raise _Unusable(*tree.problems)
+        raise Unusable(*tree.problems)
     try:
-        return parse_config(_bytes(tree.folder, "task.toml"))
+        return parse_config(read_bytes(tree.folder, "task.toml"))
     except ConfigError as error:
-        raise _Unusable(*tree.problems, *error.problems) from None
-
-
-def _bytes(folder: Path, name: str) -> bytes:
-    path = folder / name
-    if not path.is_file():
-        raise _Unusable(f"{name} is missing")
-    if path.stat().st_size > TEXT_LIMIT_BYTES:
-        raise _Unusable(f"{name} is larger than {TEXT_LIMIT_BYTES:,} bytes")
-    return path.read_bytes()
-
-
-def _text(folder: Path, name: str) -> str:
-    try:
-        return _bytes(folder, name).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _Unusable(f"{name} is not UTF-8 (byte {error.start})") from None
+        raise Unusable(*tree.problems, *error.problems) from None
 
 
 def _task(tree: TaskTree, config: TaskFile, settings: LoadSettings) -> TaskSpec:
     folder, paths = tree.folder, {entry.path for entry in tree.files}
     problems = [*tree.problems, *_missing(tree, paths, config), *unsupported(config, tree)]
     host = settings.host
-    env = host.resolve("environment.env", config.environment.env)
     verifier_env = host.resolve("verifier.env", config.verifier.env)
-    problems += [*env.problems, *verifier_env.problems]
+    problems += host.resolve("environment.env", config.environment.env).problems
+    problems += verifier_env.problems
     if folder.name != folder.name.strip() and config.task is None:
         problems.append("the folder's name has blanks around it: rename it")
     if problems:
-        raise _Unusable(*problems)
-    instruction = strip_canary(_text(folder, "instruction.md"))
+        raise Unusable(*problems)
+    found = places(config, tree, host)
+    job = _job(tree, config, verifier_env, paths)
+    steps = load_steps(config, tree, job, host)
+    if steps:
+        job = replace(job, steps=steps, final=config.multi_step_reward_strategy == "final")
+        instruction = steps[0].instruction
+    else:
+        instruction = strip_canary(read_text(folder, "instruction.md"))
     if not instruction.strip():
-        raise _Unusable("instruction.md is empty")
-    dockerfile = _text(folder, "environment/Dockerfile") if _builds(paths) else None
-    ignored = _text(folder, "environment/.dockerignore") if _ignores(paths) else ""
-    try:
-        place = place_of(config, tree, dockerfile, ignored, env)
-    except ValueError as error:
-        raise _Unusable(str(error)) from None
-    return _spec(tree, config, instruction, place, verifier_env, host)
+        raise Unusable("instruction.md is empty")
+    return _spec(tree, config, _Loaded(instruction, found, job, verifier_env), host)
 
 
-def _builds(paths: set[str]) -> bool:
-    return "environment/Dockerfile" in paths
-
-
-def _ignores(paths: set[str]) -> bool:
-    return "environment/.dockerignore" in paths
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    instruction: str
+    places: Places
+    job: VerifierJob
+    verifier_env: Resolved
 
 
 def _missing(tree: TaskTree, paths: set[str], config: TaskFile) -> list[str]:
-    if config.steps:
-        return []  # its scripts are in steps/, and such a task cannot run yet anyway
-    needed = ["instruction.md"]
+    needed = [] if config.steps else ["instruction.md"]
     section = config.environment
-    composed = any(f"environment/{name}" in paths for name in COMPOSE_FILES)
+    composed = compose_file("environment", paths) is not None
     if section.docker_image is None and not config.portable and not composed:
         needed.insert(0, "environment/Dockerfile")
-    if section.os == "linux" and not config.verifier.separate:
+    if section.os == "linux" and not config.steps and not owns_tests(config, paths):
         needed.append(TEST_SCRIPT)
     known = paths | tree.refused
     problems = [
@@ -162,60 +134,109 @@ def _missing(tree: TaskTree, paths: set[str], config: TaskFile) -> list[str]:
     if section.docker_image is None and not (tree.folder / "environment").exists():
         problems = [p for p in problems if not p.startswith("environment/")]
         problems.insert(0, "environment/ is missing (and there is no environment.docker_image)")
-    return problems
+    return problems + missing_of_steps(config, paths)
 
 
-def _spec(
-    tree: TaskTree,
-    config: TaskFile,
-    instruction: str,
-    place: Place,
-    verifier_env: Resolved,
-    host: HostVariables,
-) -> TaskSpec:
-    folder, verifier = tree.folder, config.verifier
-    reference, why_not = _reference(tree, config, host)
+def _job(tree: TaskTree, config: TaskFile, env: Resolved, paths: set[str]) -> VerifierJob:
+    verifier, own = config.verifier, config.verifier.environment
+    given = any(path.startswith("tests/") for path in paths) and not owns_tests(config, paths)
+    section = config.environment if own is None else own
+    return VerifierJob(
+        (tree.folder / "tests",) if given else (),
+        env.values,
+        verifier.timeout_sec,
+        section.memory_wish_mb,
+        tuple(verifier.collect),
+        tuple(config.artifacts),
+        config.environment.healthcheck,
+        verifier.separate,
+        section.healthcheck if verifier.separate else None,
+    )
+
+
+def _spec(tree: TaskTree, config: TaskFile, found: _Loaded, host: HostVariables) -> TaskSpec:
+    job, verifier = found.job, found.places.verifier
+    reference, why_not = _reference(tree, config, host, job)
     metadata = {**config.metadata, **_package(config), **why_not}
+    limits = [step.verifier.timeout_s for step in job.steps] or [job.timeout_s]
     return TaskSpec(
-        id=_id(folder, config),
-        input=instruction,
+        id=_id(tree.folder, config),
+        input=found.instruction,
         reference=reference,
         category=_category(config),
         metadata=jsontext.sanitized(metadata),
-        environment=place.spec,
-        agent_timeout_s=config.agent.timeout_sec,
-        evaluation_timeout_s=verifier.timeout_sec + EVALUATION_GRACE_S,
-        input_digest=files_digest(
-            tree.under("environment"), {"instruction": instruction, **place.identity}
-        ),
-        grading_digest=files_digest(
-            tree.under("tests"),
-            {
-                "verifier": verifier.model_dump(mode="json", exclude={"env"}),
-                "env": dict(verifier_env.identity),
-                "artifacts": [a.model_dump(mode="json") for a in config.artifacts],
-            },
-        ),
-        data=VerifierJob(
-            folder / "tests",
-            verifier_env.values,
-            verifier.timeout_sec,
-            config.environment.memory_wish_mb,
-            tuple(verifier.collect),
-            tuple(config.artifacts),
-        ),
+        environment=found.places.agent.spec,
+        agent_timeout_s=job.steps[0].agent_timeout_s if job.steps else config.agent.timeout_sec,
+        evaluation_timeout_s=max(limits) + EVALUATION_GRACE_S,
+        evaluation_mode="fresh" if job.separate else "reuse",
+        mode_is_fixed=True,
+        evaluation_environment=None if verifier is None else verifier.spec,
+        input_digest=_input_digest(tree, config, found),
+        grading_digest=_grading_digest(tree, config, found),
+        data=job,
+    )
+
+
+def _input_digest(tree: TaskTree, config: TaskFile, found: _Loaded) -> str:
+    """Of everything that the agent sees."""
+    steps: dict[str, Any] = {}
+    files = tree.under("environment")
+    if found.job.steps:
+        steps["steps"] = identity_of_steps(found.job.steps)
+        files += [e for e in tree.under("steps") if e.path.split("/")[2:3] == ["workdir"]]
+    check = config.environment.healthcheck
+    if check is not None:
+        steps["healthcheck"] = check.model_dump(mode="json")
+    identity = {
+        "instruction": found.instruction,
+        "environment": dict(found.places.agent.identity),
+        "agent": config.agent.model_dump(mode="json"),
+        "portable": config.portable,
+    }
+    return files_digest(files, {**identity, **steps})
+
+
+def _grading_digest(tree: TaskTree, config: TaskFile, found: _Loaded) -> str:
+    """Of everything that grades."""
+    more: dict[str, Any] = {}
+    files = tree.under("tests")
+    if found.places.verifier is not None:
+        more["environment"] = dict(found.places.verifier.identity)
+        if verifier_part(config, {entry.path for entry in tree.files}) == ENVIRONMENT:
+            files += tree.under("environment")
+    if found.job.steps:
+        files += [e for e in tree.under("steps") if e.path.split("/")[2:3] == ["tests"]]
+        more["steps"] = [
+            step.model_dump(mode="json", exclude={"verifier": {"env"}}) for step in config.steps
+        ]
+        more["strategy"] = config.multi_step_reward_strategy
+    return files_digest(
+        files,
+        {
+            "verifier": config.verifier.model_dump(
+                mode="json", exclude={"env": True, "environment": {"env"}}
+            ),
+            "env": dict(found.verifier_env.identity),
+            "artifacts": [a.model_dump(mode="json") for a in config.artifacts],
+            **more,
+        },
     )
 
 
 def _reference(
-    tree: TaskTree, config: TaskFile, host: HostVariables
+    tree: TaskTree, config: TaskFile, host: HostVariables, job: VerifierJob
 ) -> tuple[Reference | None, dict[str, Any]]:
-    """The reference solution, or why there is none although solution/ exists."""
-    if not tree.has(SOLVE_SCRIPT):
+    """The reference solution, or why there is none although solution/ exists. A task with steps
+    has one where every step has."""
+    if job.steps and any(step.reference is None for step in job.steps):
+        return None, {}
+    if not job.steps and not tree.has(SOLVE_SCRIPT):
         return None, {}
     env = host.resolve("solution.env", config.solution.env)
     if env.problems:
         return None, {"no_reference": "; ".join(env.problems)}
+    if job.steps:
+        return job.steps[0].reference, {}
     return Reference(folder=tree.folder / "solution", script="solve.sh", env=env.values), {}
 
 

@@ -1,13 +1,18 @@
-"""Grading in the agent's environment with the task's own tests.
+"""Grading with the task's own tests, in the agent's environment or in one of their own.
 
-The order is the defence: whatever the agent left running is killed, reward files and anything
-under the tests' path are removed, and only then do the tests come in.
+In the agent's the order is the defence: whatever the agent left running is killed, reward files
+and anything under the tests' path are removed, and only then do the tests come in.
 """
 
 import posixpath
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from proctor.benchmarks.harbor.folder import VerifierJob
+from proctor.benchmarks.harbor.handed import place_artifacts
+from proctor.benchmarks.harbor.health import healthy
+from proctor.benchmarks.harbor.jobs import VerifierJob
 from proctor.benchmarks.harbor.reward import NoReward, Reward, read_reward
 from proctor.environments.contract import EnvironmentSession, ExecResult, Resources
 from proctor.evals.contracts.result import Evaluation
@@ -29,23 +34,46 @@ exec "$1"
 
 
 @dataclass(frozen=True, slots=True)
-class _Verdict:
+class Verdict:
+    """What the tests said, and how they ran."""
+
     reward: Reward | NoReward
     outcome: ExecResult
 
+    @property
+    def verifier(self) -> dict[str, Any]:
+        """How the tests ran, for the record."""
+        return {
+            "exit_code": self.outcome.exit_code,
+            "duration_s": round(self.outcome.duration_s, 3),
+            "timed_out": self.outcome.timed_out,
+            "truncated": self.outcome.truncated,
+        }
 
-async def grade(
+    def artifacts(self, below: str = "") -> dict[str, Path | bytes]:
+        """The output of the tests by its name among the attempt's artifacts."""
+        if not self.outcome.stdout:
+            return {}
+        return {posixpath.join(below, "verifier", STDOUT_FILE): _stdout(self.outcome)}
+
+
+async def verdict_of(
     job: VerifierJob, session: EnvironmentSession, *, workdir: str, memory_mb: int
-) -> Evaluation:
-    """Run the tests of a task and read its reward. Times in seconds, memory in MB per process.
+) -> Verdict:
+    """Run the tests of a task, or of a step, and read their reward. Memory in MB per process.
 
-    Raises EnvironmentFault when the environment fails; whatever the tests do wrong is an
-    evaluation without observations, with an error issue of cause `evaluator`.
+    Raises EnvironmentFault when the environment fails.
     """
     output = posixpath.join(session.paths.logs, "verifier")
-    await session.kill_processes()
-    await _clear(session, output)
-    await session.upload(job.tests, session.paths.tests)
+    if job.separate:
+        await healthy(job.verifier_health, session)
+        await place_artifacts(job, session)
+        await _make_output(session, output)
+    else:
+        await session.kill_processes()
+        await _clear(session, output)
+    for tests in job.tests:
+        await session.upload(tests, session.paths.tests)
     script = posixpath.join(session.paths.tests, "test.sh")
     outcome = await session.exec(
         ["/bin/sh", "-c", _RUN_TESTS, "sh", script, workdir],
@@ -54,10 +82,10 @@ async def grade(
         timeout_s=job.timeout_s,
         resources=Resources(memory_mb=memory_mb),
     )
-    verdict = _Verdict(await _verdict(session, output, outcome, job), outcome)
+    verdict = Verdict(await _verdict(session, output, outcome, job), outcome)
     if outcome.stdout:
         await session.write(posixpath.join(output, STDOUT_FILE), _stdout(outcome))
-    return _evaluation(verdict)
+    return verdict
 
 
 async def _clear(session: EnvironmentSession, output: str) -> None:
@@ -94,29 +122,25 @@ async def _verdict(
     return NoReward(found.code, f"{found.reason} (exit code {outcome.exit_code})")
 
 
-def _evaluation(verdict: _Verdict) -> Evaluation:
-    reward, outcome = verdict.reward, verdict.outcome
-    verifier = {
-        "exit_code": outcome.exit_code,
-        "duration_s": round(outcome.duration_s, 3),
-        "timed_out": outcome.timed_out,
-        "truncated": outcome.truncated,
-    }
-    artifacts = {f"verifier/{STDOUT_FILE}": _stdout(outcome)} if outcome.stdout else {}
+def evaluated(
+    reward: Reward | NoReward,
+    evidence: Mapping[str, Any],
+    artifacts: Mapping[str, Path | bytes],
+    *,
+    complete: bool = True,
+) -> Evaluation:
+    """The score of a task. Whatever the tests did wrong is an evaluation without observations,
+    with an error issue of cause `evaluator`. A task that is not `complete` has not passed."""
     if isinstance(reward, NoReward):
         return Evaluation(
             unavailable={"passed": reward.reason, "reward": reward.reason},
-            evidence={"verifier": verifier},
+            evidence=evidence,
             issues=(_error(reward),),
             artifacts=artifacts,
         )
     return Evaluation(
-        metrics={"passed": reward.passed, "reward": reward.scalar},
-        evidence={
-            "rewards": dict(reward.rewards),
-            "reward_file": reward.file,
-            "verifier": verifier,
-        },
+        metrics={"passed": complete and reward.passed, "reward": reward.scalar},
+        evidence={"rewards": dict(reward.rewards), "reward_file": reward.file, **evidence},
         artifacts=artifacts,
     )
 

@@ -5,71 +5,91 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from proctor.benchmarks.harbor.compose import Main
 from proctor.benchmarks.harbor.config import TaskFile
 from proctor.benchmarks.harbor.context import BuildContext
-from proctor.benchmarks.harbor.dockerfile import DockerfileError
 from proctor.benchmarks.harbor.hosts import policy
 from proctor.benchmarks.harbor.recipe import Recipe
 from proctor.benchmarks.harbor.recipe import read as read_recipe
+from proctor.benchmarks.harbor.sections import EnvironmentSection
 from proctor.benchmarks.harbor.templates import Resolved
 from proctor.benchmarks.harbor.tree import TaskTree
 from proctor.environments.contract import EnvironmentSpec, Resources
 from proctor.environments.network import NetworkPhases
 from proctor.kernel.ignore import DockerIgnore
 
+LOG_FOLDERS = ("agent", "verifier", "artifacts")
+"""What the format promises to scripts, below /logs."""
 MAX_COPIES = 10_000
 """The most (file, place) pairs of one task; a folder from which nothing is left out is one."""
 
 
 @dataclass(frozen=True, slots=True)
+class Ground:
+    """What describes an environment: its section, the part of the task folder that its image is
+    built from with the texts of the recipe, variables, policies, and what compose says."""
+
+    section: EnvironmentSection
+    part: str
+    dockerfile: str | None
+    ignored: str
+    env: Resolved
+    network: NetworkPhases
+    portable: bool
+    main: Main = Main()
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
-    """The environment of a task, and what identifies it besides the files of environment/."""
+    """The environment of a task, and what identifies it besides the files of its part."""
 
     spec: EnvironmentSpec
     identity: Mapping[str, Any]
 
 
-def place_of(
-    config: TaskFile, tree: TaskTree, dockerfile: str | None, ignored: str, env: Resolved
-) -> Place:
-    """The environment of a task. Raises ValueError saying what in the Dockerfile is wrong."""
-    context = BuildContext.of(
-        tree.folder / "environment", tree.under("environment"), DockerIgnore(ignored)
-    )
+def place_of(ground: Ground, tree: TaskTree) -> Place:
+    """An environment of a task. Raises ValueError saying what in the Dockerfile is wrong."""
+    folder = tree.folder / ground.part
+    context = BuildContext.of(folder, tree.under(ground.part), DockerIgnore(ground.ignored))
     try:
-        recipe = Recipe() if dockerfile is None else read_recipe(dockerfile, context)
-    except DockerfileError as error:
-        raise ValueError(f"environment/Dockerfile: {error}") from None
-    portable = config.portable
-    copies = _portable_copies(recipe, context) if portable else _copies(recipe, context)
+        text = ground.dockerfile
+        recipe = Recipe() if text is None else read_recipe(text, context)
+        portable = ground.portable
+        copies = _portable_copies(recipe, context) if portable else _copies(recipe, context)
+    except ValueError as error:
+        raise ValueError(f"{ground.part}/Dockerfile: {error}") from None
     image_env = {k: v for k, v in recipe.env.items() if not (portable and k == "PATH")}
-    section = config.environment
+    image_env |= ground.main.env
+    section = ground.section
+    workdir = section.workdir or ground.main.workdir or recipe.workdir
+    image = section.docker_image or (ground.main.image if text is None else None)
     spec = EnvironmentSpec(
         absolute_paths=not portable,
-        image=section.docker_image,
+        image=image,
         build=tuple(line for line in recipe.build if not (portable and line.startswith("FROM "))),
-        workdir=None if portable else section.workdir or recipe.workdir,
-        env={**image_env, **env.values},
+        workdir=None if portable else workdir,
+        env={**image_env, **ground.env.values},
         copies=copies,
-        network=_phases(config),
-        resources=Resources(
-            section.cpus,
-            section.memory_wish_mb,
-            section.storage_wish_mb,
-            None,
-            section.gpus or None,
-        ),
-        context=_context(section.docker_image, tree, dockerfile),
+        network=ground.network,
+        log_folders=LOG_FOLDERS,
+        resources=_resources(section, ground.main),
+        context=str(folder) if image is None and text is not None else None,
     )
-    return Place(spec, _identity(config, spec, {**image_env, **env.identity}))
+    return Place(spec, _identity(spec, {**image_env, **ground.env.identity}))
 
 
-def _context(image: str | None, tree: TaskTree, dockerfile: str | None) -> str | None:
-    """The folder to build an image from; none where the task names one that is built already."""
-    return str(tree.folder / "environment") if image is None and dockerfile is not None else None
+def _resources(section: EnvironmentSection, main: Main) -> Resources:
+    return Resources(
+        section.cpus or main.cpus,
+        section.memory_wish_mb or main.memory_mb,
+        section.storage_wish_mb,
+        None,
+        section.gpus or None,
+    )
 
 
-def _phases(config: TaskFile) -> NetworkPhases:
+def phases_of(config: TaskFile) -> NetworkPhases:
+    """The policies of the environment that the agent works in."""
     baseline = policy(config.environment.baseline_mode, config.environment.allowed_hosts)
     return NetworkPhases(
         baseline,
@@ -88,9 +108,7 @@ def _copies(recipe: Recipe, context: BuildContext) -> tuple[tuple[str, str], ...
 
 def _check_number(copies: list[tuple[str, str]]) -> None:
     if len(copies) > MAX_COPIES:
-        raise ValueError(
-            f"environment/Dockerfile: copies more than {MAX_COPIES:,} files one by one"
-        )
+        raise ValueError(f"copies more than {MAX_COPIES:,} files one by one")
 
 
 def _portable_copies(recipe: Recipe, context: BuildContext) -> tuple[tuple[str, str], ...]:
@@ -105,19 +123,14 @@ def _portable_copies(recipe: Recipe, context: BuildContext) -> tuple[tuple[str, 
         target = posixpath.relpath(copy.target, workdir)
         if target == ".." or target.startswith("../"):
             raise ValueError(
-                f"environment/Dockerfile: a portable task can only copy into its WORKDIR "
-                f"({workdir}), not to {copy.target}"
+                f"a portable task can only copy into its WORKDIR ({workdir}), not to {copy.target}"
             )
         found += context.copies(copy.source, target, folder=copy.folder)
         _check_number(found)
     return tuple(found)
 
 
-def _identity(config: TaskFile, spec: EnvironmentSpec, env: Mapping[str, str]) -> dict[str, Any]:
+def _identity(spec: EnvironmentSpec, env: Mapping[str, str]) -> dict[str, Any]:
     """What identifies the environment, without paths of this host and without secrets."""
     placeless = replace(spec, context=None, copies=())
-    return {
-        "environment": {**placeless.to_json(), "env": dict(env)},
-        "agent": config.agent.model_dump(mode="json"),
-        "portable": config.portable,
-    }
+    return {**placeless.to_json(), "env": dict(env)}

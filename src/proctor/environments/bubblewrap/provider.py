@@ -25,22 +25,28 @@ from proctor.environments.network import (
     NetworkPhases,
     needs_switching,
 )
-from proctor.environments.phasing import Mode, PhaseModes, phased
+from proctor.environments.phasing import (
+    PHASES,
+    Mode,
+    PhaseModes,
+    all_phases,
+    host_problems,
+    phased,
+)
 from proctor.environments.placing import place_copies
-from proctor.environments.proxy.allowed import unusable
+from proctor.environments.spec import needs_own_network
 from proctor.environments.wishes import image_notices, resource_notices
 from proctor.kernel.errors import EnvironmentFault
 
 _WISHES = {"memory": "memory_mb", "pids": "pids", "cpu": "cpus"}
 """What a control group's controller enforces."""
-_PHASES = ("baseline", "run", "evaluation")
 
 
 class BubblewrapOptions(BaseModel):
     """`-p environment.KEY=VALUE` of `bubblewrap`.
 
-    `network`: one policy for all phases, in place of the task's; `network.baseline`, `.run` and
-    `.evaluation` that of one phase. `allowed_hosts`: whom phases with `allowlist` may reach, in
+    `network`: the policy of the agent's run, in place of the task's; `network.baseline`, `.run`
+    and `.evaluation` that of one phase. `allowed_hosts`: whom phases with `allowlist` may reach, in
     place of the task's list. `strict_image`: refuse tasks that
     name an image or build one, instead of noting that it was not built. `timeout_ceiling_s`: the
     longest that one command may take. `processes`: how many processes a sandbox may have, where
@@ -103,7 +109,7 @@ class BubblewrapEnvironment(Environment):
 
     def problems(self, spec: EnvironmentSpec) -> list[str]:
         spec = self.adapt(spec)
-        found = _network_problems(spec.network)
+        found = _network_problems(spec)
         for path in (spec.workdir, *(inside for _, inside in spec.copies)):
             parts = os.path.normpath(f"/app/{path}").split("/") if path else [""]
             if path and path.startswith("/"):
@@ -175,19 +181,18 @@ def _resource_notices(wishes: Resources) -> list[tuple[str, str]]:
     return found
 
 
-def _network_problems(phases: NetworkPhases) -> list[str]:
-    found = [
-        f"the allow-list of a network phase holds {host!r}: neither a host name, *.NAME, "
-        "an address nor a network"
-        for host in dict.fromkeys(host for policy in phases.policies for host in policy.hosts)
-        if unusable([host])
-    ]
-    if any(p.mode is NetworkMode.ALLOWLIST and not p.hosts for p in phases.policies):
-        found.append("an allow-list without hosts: -p environment.allowed_hosts='[\"HOST\"]'")
+def _network_problems(spec: EnvironmentSpec) -> list[str]:
+    phases = spec.network
+    found = host_problems(phases)
     if needs_switching(phases) and (reason := switching_problem()):
-        modes = ", ".join(f"{name} {getattr(phases, name).mode.value!r}" for name in _PHASES)
+        modes = ", ".join(f"{name} {getattr(phases, name).mode.value!r}" for name in PHASES)
         found.append(
             f"bubblewrap cannot enforce or switch these policies here ({modes}): {reason}; "
-            "-p environment.network=no-network sets one policy for all phases"
+            f"{all_phases(NetworkMode.NO_NETWORK)} sets one policy for all phases"
+        )
+    elif needs_own_network(spec) and (reason := switching_problem()):
+        found.append(
+            "programs in a bubblewrap sandbox without network cannot reach the driver (its model "
+            f"gateway) here: {reason}; {all_phases(NetworkMode.PUBLIC)} lets them reach everything"
         )
     return found

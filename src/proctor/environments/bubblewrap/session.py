@@ -25,14 +25,10 @@ from proctor.environments.grouping import ControlGroup, GroupLimits
 from proctor.environments.hosted import HostedSession, shell
 from proctor.environments.limits import ProcessLimits, clamp_timeout
 from proctor.environments.netns.sandbox import RESOLVER, SandboxNetwork, proxy_variables
-from proctor.environments.network import (
-    NetworkMode,
-    NetworkPolicy,
-    lists_hosts,
-    needs_switching,
-)
+from proctor.environments.network import NetworkMode, NetworkPolicy, lists_hosts
 from proctor.environments.process import run_child
 from proctor.environments.rooted import gone
+from proctor.environments.spec import needs_own_network
 from proctor.environments.variables import SESSION_MARK, base_variables
 from proctor.kernel.errors import EnvironmentFault
 
@@ -70,7 +66,7 @@ class BubblewrapSession(HostedSession):
         self._policy = spec.network.baseline
         self._group: ControlGroup | None = None
         self._disk = DiskWatch(self._root, spec.resources.storage_mb or settings.storage_mb)
-        self._network = SandboxNetwork(self._policy) if needs_switching(spec.network) else None
+        self._network = SandboxNetwork(self._policy) if needs_own_network(spec) else None
         self._workdir = self.resolve(spec.workdir or ".")
         self._variables = {
             **base_variables(),
@@ -97,7 +93,9 @@ class BubblewrapSession(HostedSession):
             os.chmod(path, 0o1777)  # noqa: S103 - as /tmp is everywhere; others cannot reach it
         if self._ids is not None:
             os.chown(shm, *self._ids)
-        self._files.make(self.locate(self._workdir), self._workdir)
+        logs = [f"{self.paths.logs}/{name}" for name in self._spec.log_folders]
+        for path in (self._workdir, *logs):
+            self._files.make(self.locate(path), path)
 
     async def exec(
         self,
@@ -153,6 +151,18 @@ class BubblewrapSession(HostedSession):
             await self._network.switch(policy)
         elif policy != self._policy:
             await super().set_network(policy)
+
+    async def driver_address(self, port: int) -> str:
+        self.ensure_root()  # so that `close` knows of something to release
+        if self._network is not None:
+            return await self._network.driver_address(port)
+        if self._policy.mode is NetworkMode.PUBLIC:  # in the host's own network
+            return f"127.0.0.1:{port}"
+        return await super().driver_address(port)
+
+    async def end_driver_access(self) -> None:
+        if self._network is not None:
+            await self._network.end_driver_access()
 
     async def remove(self, path: str) -> None:
         """As the contract says; /etc, /tests, /logs and /solution are emptied and stay."""

@@ -10,12 +10,13 @@ from proctor.environments.docker import owned
 from proctor.environments.docker.engine import Engine, EngineError, collected
 from proctor.environments.docker.images import Image
 from proctor.environments.docker.running import collect_raw
+from proctor.environments.docker.sweeping import swept
 from proctor.environments.network import NetworkMode
 from proctor.kernel.errors import EnvironmentFault
 
 # Process 1 waits for children so that what commands leave behind is reaped. It cannot be killed
 # from inside, and ends only with the container.
-_MAIN = ("/bin/sh", "-c", "while :; do sleep 86400 & wait $!; done")
+MAIN = ("/bin/sh", "-c", "while :; do sleep 86400 & wait $!; done")
 _CREATE_WAIT_S = 30.0
 _SETTLE_S = 5.0
 _MB = 1_048_576
@@ -60,7 +61,7 @@ class Wanted:
             host["NanoCpus"] = max(1, int(wishes.cpus * 1e9))
         return {
             "Image": self.image.id,
-            "Cmd": list(_MAIN),
+            "Cmd": list(MAIN),
             "User": "0:0",
             "WorkingDir": self.workdir,
             "Env": [f"{name}={value}" for name, value in self.env.items()],
@@ -176,6 +177,12 @@ class Container:
             except EngineError as error:
                 raise self.fault(error, "restart it") from error
         return True
+
+    async def sweep(self) -> bool:
+        """End every process but the first from outside; False when that cannot be verified."""
+        async with self._restarting:
+            self.kills += 1
+            return await swept(self.engine, await self.facts(), MAIN)
 
     async def plain(self, argv: list[str], *, limit_s: float) -> tuple[int | None, str]:
         """Run a small command of ours as root; its exit code and the start of its output."""

@@ -7,13 +7,17 @@ bridge and disconnects it.
 """
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 from proctor.environments.docker.container import Container
 from proctor.environments.docker.engine import EngineError
+from proctor.environments.docker.sweeping import is_here
+from proctor.environments.netns.door import Doors
 from proctor.environments.netns.namespace import NetworkNamespace
 from proctor.environments.netns.sandbox import RESOLVER, SandboxNetwork
 from proctor.environments.network import NetworkMode, NetworkPolicy
+from proctor.environments.phasing import all_phases
 from proctor.kernel.errors import EnvironmentFault
 
 _RESOLVE = f"printf '%s' '{RESOLVER.decode()}' > /etc/resolv.conf"
@@ -29,6 +33,7 @@ class Networks:
         self._walled = walled
         self._wall: SandboxNetwork | None = None
         self._original: list[str] = []
+        self._doors = Doors()
 
     async def created(self) -> None:
         """The container is made but not started: put the first policy in force."""
@@ -38,18 +43,13 @@ class Networks:
 
     async def started(self) -> None:
         """The container was started, again perhaps, and has a new network namespace."""
+        if self._doors:
+            with await self._namespace() as namespace:
+                await self._doors.move(namespace)
         if not self._walled:
             return
         await self._drop_wall()
-        facts = await self._container.facts()
-        pid, own_id = int(facts["State"].get("Pid") or 0), str(facts["Id"])
-        if not _is_here(pid, own_id):
-            raise EnvironmentFault(
-                "the container is not among the processes of this machine, where its network "
-                "would be switched; -p environment.network= sets one policy for all phases",
-                code="unsupported",
-                permanent=True,
-            )
+        pid = await self._first_process()
         self._wall = SandboxNetwork(self._policy, lambda: NetworkNamespace.of_process(pid))
         await self._wall.open()
         await self._container.plain(["/bin/sh", "-c", _RESOLVE], limit_s=_CALL_S)
@@ -76,9 +76,38 @@ class Networks:
         await self._connect(wanted)
         self._policy = policy
 
+    async def driver_address(self, port: int) -> str:
+        """Where the driver's own port is reached inside. Raises EnvironmentFault."""
+        with await self._namespace() as namespace:
+            try:
+                return self._doors.address(namespace, port)
+            except OSError as error:
+                message = f"the container cannot be given a way to the driver: {error}"
+                raise EnvironmentFault(message, code="cannot_start") from error
+
+    async def end_driver_access(self) -> None:
+        """Close the ways to the driver. Idempotent."""
+        await self._doors.close()
+
     async def close(self) -> None:
         """Close every connection that leads out. Idempotent."""
+        await self._doors.close()
         await self._drop_wall()
+
+    async def _namespace(self) -> AbstractContextManager[NetworkNamespace]:
+        return closing(NetworkNamespace.of_process(await self._first_process()))
+
+    async def _first_process(self) -> int:
+        facts = await self._container.facts()
+        pid, own_id = int(facts["State"].get("Pid") or 0), str(facts["Id"])
+        if not is_here(pid, own_id):
+            raise EnvironmentFault(
+                "the container is not among the processes of this machine, where its network "
+                f"would be changed; {all_phases(NetworkMode.NO_NETWORK)} sets one policy for all",
+                code="unsupported",
+                permanent=True,
+            )
+        return pid
 
     async def _drop_wall(self) -> None:
         wall, self._wall = self._wall, None
@@ -108,13 +137,3 @@ class Networks:
 def _names(facts: Any) -> list[str]:
     found = facts["NetworkSettings"].get("Networks") or {}
     return [name for name in found if name != "none"]
-
-
-def _is_here(pid: int, container_id: str) -> bool:
-    """Whether the process of this machine with the id `pid` is in the container: engines put the
-    id of a container into the names of its control groups."""
-    try:
-        with open(f"/proc/{pid}/cgroup", encoding="utf-8") as stream:
-            return pid > 0 and container_id in stream.read()
-    except OSError:
-        return False

@@ -27,15 +27,13 @@ from proctor.environments.limits import TIMEOUT_CEILING_S
 from proctor.environments.netns.sandbox import problem as switching_problem
 from proctor.environments.netns.sandbox import proxy_variables
 from proctor.environments.network import (
-    NetworkMode,
     NetworkPhases,
-    NetworkPolicy,
     lists_hosts,
     needs_switching,
 )
 from proctor.environments.owner import Owner
+from proctor.environments.phasing import Mode, PhaseModes, host_problems, phased
 from proctor.environments.placing import place_copies
-from proctor.environments.proxy.allowed import unusable
 from proctor.environments.wishes import resource_notices
 from proctor.kernel.errors import EnvironmentFault
 
@@ -51,7 +49,9 @@ class DockerOptions(BaseModel):
 
     `host`: the engine's address (unix:///PATH or tcp://HOST:PORT), in place of DOCKER_HOST.
     `image`: an image to use in place of the task's own image or Dockerfile; what the Dockerfile
-    copies is still put in place. `network`: one policy for all phases, in place of the task's.
+    copies is still put in place. `network`: the policy of the agent's run, in place of the task's;
+    `network.baseline`, `.run` and `.evaluation` that of one phase. `allowed_hosts`: whom phases
+    with `allowlist` may reach, in place of the task's list.
     `pull`: when images are pulled. `build_timeout_s`, `pull_timeout_s`: the longest that one may
     take. `timeout_ceiling_s`: the longest that one command may take. `processes`: how many
     processes a container may have. `healthcheck`: a command that must succeed before the container
@@ -62,7 +62,8 @@ class DockerOptions(BaseModel):
 
     host: str | None = None
     image: str | None = Field(default=None, min_length=1)
-    network: Literal["public", "no-network"] | None = None
+    network: Mode | PhaseModes | None = None
+    allowed_hosts: tuple[str, ...] = ()
     pull: Literal["missing", "never", "always"] = "missing"
     build_timeout_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     pull_timeout_s: float = Field(default=1_800.0, gt=0, allow_inf_nan=False)
@@ -91,9 +92,9 @@ class DockerEnvironment(Environment):
         return [found] if isinstance(found, str) else []
 
     def adapt(self, spec: EnvironmentSpec) -> EnvironmentSpec:
-        if self._settings.network is not None:
-            policy = NetworkPolicy(NetworkMode(self._settings.network))
-            spec = replace(spec, network=NetworkPhases(policy, policy, policy))
+        phases = phased(spec.network, self._settings.network, self._settings.allowed_hosts)
+        if phases != spec.network:
+            spec = replace(spec, network=phases)
         if self._settings.image is not None:
             spec = replace(spec, image=self._settings.image, context=None)
         return spec
@@ -104,6 +105,10 @@ class DockerEnvironment(Environment):
         if spec.image is None and spec.context is None:
             found.append("needs an image: -p environment.image=NAME")
         found += self._network_problems(spec.network)
+        if spec.driver_access and (reason := self._wall_problem()):
+            found.append(
+                f"programs in the container cannot reach the driver (its model gateway): {reason}"
+            )
         for path in (spec.workdir, *(inside for _, inside in spec.copies)):
             first = posixpath.normpath(posixpath.join(WORKSPACE, path or ".")).lstrip("/")
             if first.split("/")[0] in ("", "proc", "sys", "dev") and path != "/":
@@ -159,12 +164,7 @@ class DockerEnvironment(Environment):
     def _network_problems(self, phases: NetworkPhases) -> list[str]:
         if not lists_hosts(phases):
             return []
-        found = [
-            f"the allow-list of a network phase holds {host!r}: neither a host name, *.NAME, "
-            "an address nor a network"
-            for host in dict.fromkeys(host for policy in phases.policies for host in policy.hosts)
-            if unusable([host])
-        ]
+        found = host_problems(phases)
         if reason := self._wall_problem():
             found.append(f"docker cannot enforce an allow-list here: {reason}")
         return found
@@ -220,7 +220,8 @@ class DockerEnvironment(Environment):
         spec, container = wanted.spec, session.container
         await container.create(wanted)
         await session.networks.created()
-        await session.files.make_folders(_LOGS, 0o777)
+        logs = dict.fromkeys((*_LOGS, *(f"/logs/{name}" for name in spec.log_folders)))
+        await session.files.make_folders(tuple(logs), 0o777)
         await container.start()
         await session.networks.started()
         if wanted.image.user.split(":")[0] not in ("", "0", "root"):

@@ -206,9 +206,13 @@ class DockerSession(EnvironmentSession):
         await asyncio.shield(task)
 
     async def kill_processes(self) -> None:
-        """Restart the container: nothing survives that, and no tool inside is needed."""
+        """End everything from outside, or restart the container: no tool inside is needed."""
         self._check_open()
-        await self._shielded(self._restart())
+        await self._shielded(self._clear())
+
+    async def _clear(self) -> None:
+        if not await self.container.sweep():
+            await self._restart()
 
     async def _restart(self) -> None:
         if await self.container.restart():
@@ -247,6 +251,13 @@ class DockerSession(EnvironmentSession):
         """Connect or disconnect the running container; open connections end."""
         self._check_open()
         await self.networks.switch(policy)
+
+    async def driver_address(self, port: int) -> str:
+        self._check_open()
+        return await self.networks.driver_address(port)
+
+    async def end_driver_access(self) -> None:
+        await self.networks.end_driver_access()
 
     async def alive(self) -> bool:
         return not self._closed and await self.container.running()

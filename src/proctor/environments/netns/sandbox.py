@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from proctor.environments.netns import firewall, links, nftables
+from proctor.environments.netns.door import Doors
 from proctor.environments.netns.namespace import NetworkNamespace
 from proctor.environments.network import NetworkMode, NetworkPolicy
 from proctor.environments.proxy.allowed import Allowed
@@ -70,6 +71,7 @@ class SandboxNetwork:
         self._tasks: list[asyncio.Task[None]] = []
         self._tunnels: Tunnels | None = None
         self._changing = asyncio.Lock()
+        self._doors = Doors()
         self._closed = False
 
     @property
@@ -108,6 +110,20 @@ class SandboxNetwork:
                 raise
             self._tunnels.switch(allowed)
             self._policy = policy
+
+    async def driver_address(self, port: int) -> str:
+        """Where the driver's own port is reached inside. Raises EnvironmentFault."""
+        await self.open()
+        if self._namespace is None:
+            raise _failed("it is closed")
+        try:
+            return self._doors.address(self._namespace, port)
+        except OSError as error:
+            raise _failed(str(error)) from error
+
+    async def end_driver_access(self) -> None:
+        """Close the doors to the driver."""
+        await self._doors.close()
 
     def entered(self) -> AbstractContextManager[None]:
         """What is started inside is in this network."""
@@ -164,6 +180,7 @@ class SandboxNetwork:
             raise _failed(str(error)) from error
 
     async def _drop(self) -> None:
+        await self._doors.close()
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -54,6 +54,7 @@ def checked_evaluation(value: Any) -> Evaluation:
         or _wrong("evidence", value.evidence, Mapping)
         or _wrong("artifacts", value.artifacts, Mapping)
         or _wrong_issues(value.issues)
+        or _wrong("next_step", value.next_step, PreparedTask | None)
     )
     if problem:
         raise EvaluatorFault(f"evaluate returned an Evaluation whose {problem}", permanent=True)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from proctor.environments.contract import EnvironmentSession
+from proctor.environments.contract import EnvironmentSession, EnvironmentSpec
 from proctor.evals.attempt.calls import Calls, DeadlineReached
 from proctor.evals.attempt.checking import checked_result
 from proctor.evals.attempt.job import AttemptJob
@@ -61,7 +61,10 @@ class Inference:
             self._log.issues.extend(owned.warnings)
         self._note(plan, result)
         with self._log.phase(Phase.COLLECT):
-            return await self._collect(plan, session, prepared, result, context)
+            collected = await self._collect(plan, session, prepared, result, context)
+        noted = set(map(id, result.issues))
+        self._log.issues.extend(issue for issue in collected.issues if id(issue) not in noted)
+        return collected
 
     @property
     def usage(self) -> Usage:
@@ -81,7 +84,7 @@ class Inference:
             return await self._harness_free(plan, session, prepared, context)
         starting = self._start(harness, session, prepared, context, owned)
         agent = await calls.bounded("starting the harness", starting, plan.open_timeout_s)
-        await switch_network(session, plan, "run", calls)
+        await switch_network(session, plan.environment, "run", plan, calls)
         limit = plan.agent_timeout_s
         if limit is not None and agent.keeps_time:
             limit += OWN_TIME_MARGIN_S
@@ -115,7 +118,7 @@ class Inference:
     ) -> RunResult:
         benchmark = self._s.components.benchmark
         assert isinstance(benchmark, HarnessFreeBenchmark)  # checked in preflight
-        await switch_network(session, plan, "run", self._s.calls)
+        await switch_network(session, plan.environment, "run", plan, self._s.calls)
         call = self._s.calls.plugin(
             "the agent",
             benchmark.run_task,
@@ -197,6 +200,7 @@ class Inference:
             deadline_s=plan.agent_timeout_s,
             model=self._model,
             artifacts_place=self._s.store.artifacts_dir(self._job.task, self._job.index),
+            below="" if prepared.step is None else f"steps/{prepared.step}",
             still_open=lambda: not self._over,
             asked=self._note_artifacts,
         )
@@ -206,11 +210,15 @@ class Inference:
 
 
 async def switch_network(
-    session: EnvironmentSession, plan: ExecutionPlan, phase: str, calls: Calls
+    session: EnvironmentSession,
+    spec: EnvironmentSpec,
+    phase: str,
+    plan: ExecutionPlan,
+    calls: Calls,
 ) -> None:
-    """Put the phase's policy in force, where the plan's phases differ."""
-    if plan.environment.network.switches:
-        switching = session.set_network(getattr(plan.environment.network, phase))
+    """Put the phase's policy of `spec` in force, where its phases differ."""
+    if spec.network.switches:
+        switching = session.set_network(getattr(spec.network, phase))
         await calls.bounded("switching the network", switching, plan.open_timeout_s)
 
 

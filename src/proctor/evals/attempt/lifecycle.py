@@ -1,7 +1,7 @@
 """One try of an attempt, from its plan to its evaluation.
 
     plan → open → prepare → start → run → close session → collect
-      mode reuse:        evaluate in the task's session → close
+      mode reuse:        evaluate in the task's session (→ next step: start …) → close
       modes none, fresh: run record durable → close → evaluate without, or in a new session
 
 Ownership nests and is released from the inside out on every path. Faults become issues where
@@ -10,11 +10,12 @@ they are raised; `CancelledError`, `KeyboardInterrupt` and `SystemExit` always p
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from proctor.environments.contract import EnvironmentSession
 from proctor.environments.gates import current_permit
-from proctor.evals.attempt.blame import PhaseFailed
+from proctor.evals.attempt.blame import PhaseFailed, failed
 from proctor.evals.attempt.calls import DeadlineReached
 from proctor.evals.attempt.checking import checked_evaluation, checked_prepared
 from proctor.evals.attempt.grading import Grade, grade
@@ -26,12 +27,12 @@ from proctor.evals.attempt.phases import PhaseLog
 from proctor.evals.attempt.record import run_record
 from proctor.evals.attempt.services import AttemptServices
 from proctor.evals.contracts.benchmark import Benchmark
-from proctor.evals.contracts.result import Artifact, RunResult
+from proctor.evals.contracts.result import Artifact, Evaluation, RunResult
 from proctor.evals.contracts.task import PreparedTask
 from proctor.evals.planner import ExecutionPlan
 from proctor.evals.results.artifacts import keep_all
 from proctor.evals.selection import task_problems
-from proctor.kernel.errors import EnvironmentFault
+from proctor.kernel.errors import EnvironmentFault, EvaluatorFault
 from proctor.kernel.issues import Cause, Issue, Phase, Severity
 from proctor.models.contract import Usage
 
@@ -56,11 +57,14 @@ class Try:
         self.result: RunResult | None = None
         self.artifacts: tuple[Artifact, ...] = ()
         self._inference = Inference(services, job, self.log)
+        self._earlier = Usage()
+        """Of the steps before the current one."""
 
     @property
     def usage(self) -> Usage:
         """What this try spent on the model, also when it failed."""
-        return self.result.usage if self.result is not None else self._inference.usage
+        now = self.result.usage if self.result is not None else self._inference.usage
+        return self._earlier + now
 
     async def grade(self) -> Grade:
         """Do what is left of the attempt. Raises PhaseFailed or ReturnedError."""
@@ -80,9 +84,7 @@ class Try:
                 result = self.result = await self._inference.run(plan, session, prepared)
                 self._refuse_error(result)
                 if plan.evaluation_mode == "reuse":
-                    await self._end_agent(session, plan)
-                    await self._enter_evaluation(session, plan)
-                    return await self._evaluate(plan, prepared, result, session)
+                    return await self._in_place(plan, session, prepared, result)
                 await self._keep_run(prepared, result)
         finally:
             self.log.issues.extend(owned.warnings)
@@ -90,6 +92,49 @@ class Try:
         if permit is not None and plan.evaluation_mode == "none":
             permit.release()  # no environment of this try is open any more
         return await self._evaluate_detached(plan, prepared, result)
+
+    async def _in_place(
+        self,
+        plan: ExecutionPlan,
+        session: EnvironmentSession,
+        prepared: PreparedTask,
+        result: RunResult,
+    ) -> Grade:
+        """Grade in the task's session, step after step where the task has several."""
+        while True:
+            await self._end_agent(session, plan)
+            await self._enter_evaluation(session, plan)
+            evaluation = await self._evaluated(plan, prepared, result, session)
+            if evaluation.next_step is None:
+                return grade(self._s.contract, evaluation)
+            self.log.issues.extend(evaluation.issues)
+            prepared = await self._prepare_step(plan, session, evaluation.next_step)
+            self._earlier, self.result = self.usage, None
+            self._inference = Inference(self._s, self._job, self.log)
+            timed = self._timed(plan, prepared)
+            result = self.result = await self._inference.run(timed, session, prepared)
+            self._refuse_error(result)
+
+    def _timed(self, plan: ExecutionPlan, prepared: PreparedTask) -> ExecutionPlan:
+        """The plan with the step's own time limit, unless the request sets one for all."""
+        own, task = prepared.agent_timeout_s, self._job.task
+        if own is None or plan.agent_timeout_s != task.agent_timeout_s:
+            return plan
+        return replace(plan, agent_timeout_s=own)
+
+    async def _prepare_step(
+        self, plan: ExecutionPlan, session: EnvironmentSession, prepared: PreparedTask
+    ) -> PreparedTask:
+        with self.log.phase(Phase.PREPARE):
+            await switch_network(session, plan.environment, "baseline", plan, self._s.calls)
+            ready = await self._s.calls.plugin(
+                "preparing the step",
+                self._s.components.benchmark.prepare_step,
+                prepared,
+                session,
+                limit_s=plan.open_timeout_s,
+            )
+            return checked_prepared(ready, self._job.task)
 
     async def _plan(self) -> ExecutionPlan:
         job, environment = self._job, self._s.components.environment
@@ -116,6 +161,7 @@ class Try:
         return job.plan
 
     async def _open(self, plan: ExecutionPlan, owned: Ownership, name: str) -> EnvironmentSession:
+        """The task's environment, or the one that grades it."""
         with self.log.phase(Phase.OPEN):
             session: EnvironmentSession = await self._s.calls.bounded(
                 "opening the environment", self._opened(plan, owned, name), plan.open_timeout_s
@@ -127,14 +173,15 @@ class Try:
         labels = {**self._s.labels, "task": self._job.task.id, "attempt": str(self._job.index)}
         if plan.keep_environment:
             labels["kept"] = "true"  # spared when what this process leaves is cleaned up
-        session = await self._s.components.environment.open(plan.environment, labels)
+        spec = plan.environment if name == TASK_ENVIRONMENT else plan.grading
+        session = await self._s.components.environment.open(spec, labels)
         if too_late():
             await session.close()
             raise asyncio.CancelledError
         if not plan.keep_environment:
             owned.add(name, session.close)
-        if plan.environment.network.switches:
-            baseline = plan.environment.network.baseline
+        if spec.network.switches:
+            baseline = spec.network.baseline
             owned.add(f"network of the {name}", lambda: session.set_network(baseline))
         return session
 
@@ -178,7 +225,8 @@ class Try:
             async with owned:
                 session = await self._open(plan, owned, EVALUATION_ENVIRONMENT)
                 await self._hand_over(session, plan, result)
-                await self._enter_evaluation(session, plan)
+                with self.log.phase(Phase.EVALUATE):
+                    await switch_network(session, plan.grading, "evaluation", plan, self._s.calls)
                 return await self._evaluate(plan, prepared, result, session)
         finally:
             self.log.issues.extend(owned.warnings)
@@ -194,6 +242,8 @@ class Try:
     async def _end_agent(self, session: EnvironmentSession, plan: ExecutionPlan) -> None:
         """Nothing that the agent left running runs beside the grading, or there is none."""
         with self.log.phase(Phase.EVALUATE):
+            if plan.environment.driver_access:
+                await session.end_driver_access()
             killing = session.kill_processes()
             try:
                 await self._s.calls.bounded(
@@ -204,7 +254,7 @@ class Try:
 
     async def _enter_evaluation(self, session: EnvironmentSession, plan: ExecutionPlan) -> None:
         with self.log.phase(Phase.EVALUATE):
-            await switch_network(session, plan, "evaluation", self._s.calls)
+            await switch_network(session, plan.environment, "evaluation", plan, self._s.calls)
 
     async def _evaluate(
         self,
@@ -213,6 +263,20 @@ class Try:
         result: RunResult,
         session: EnvironmentSession | None,
     ) -> Grade:
+        evaluation = await self._evaluated(plan, prepared, result, session)
+        if evaluation.next_step is not None:
+            message = f"a next step needs evaluation mode reuse, not {plan.evaluation_mode}"
+            fault = EvaluatorFault(message, permanent=True)
+            raise failed(Phase.EVALUATE, fault) from fault
+        return grade(self._s.contract, evaluation)
+
+    async def _evaluated(
+        self,
+        plan: ExecutionPlan,
+        prepared: PreparedTask,
+        result: RunResult,
+        session: EnvironmentSession | None,
+    ) -> Evaluation:
         with self.log.phase(Phase.EVALUATE):
             evaluation = await self._s.calls.plugin(
                 "the evaluation",
@@ -229,7 +293,7 @@ class Try:
                 self.artifacts += await self._s.calls.threads.call(
                     "keeping artifacts", keep_all, folder, evaluation.artifacts
                 )
-            return grade(self._s.contract, evaluation)
+            return evaluation
 
 
 async def _place(session: EnvironmentSession, files: Mapping[str, Path]) -> None:

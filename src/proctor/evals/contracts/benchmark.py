@@ -83,6 +83,13 @@ class Benchmark(ABC):
         """Keep evidence while the environment is alive; may attach or normalise. Sync or async."""
         return result
 
+    def prepare_step(
+        self, prepared: PreparedTask, session: EnvironmentSession
+    ) -> PreparedTask | Awaitable[PreparedTask]:
+        """Set up the step that `Evaluation.next_step` named, under the baseline policy. Sync or
+        async."""
+        return prepared
+
     @abstractmethod
     def evaluate(
         self, prepared: PreparedTask, result: RunResult, session: EnvironmentSession | None

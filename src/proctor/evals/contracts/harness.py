@@ -30,6 +30,8 @@ class AttemptContext:
     deadline_s: float | None
     model: AttemptModel | None
     artifacts_place: str | os.PathLike[str]
+    below: str = ""
+    """The folder in it for what the harness keeps: of each step its own."""
     still_open: Callable[[], bool] = field(default=_always, compare=False, repr=False)
     """Whether this try still counts; code that outlives its limit must not write any more."""
     asked: Callable[[], object] = field(default=_always, compare=False, repr=False)
@@ -52,7 +54,7 @@ class AttemptContext:
         relative = Path(name)
         if relative.is_absolute() or ".." in relative.parts or not relative.parts:
             raise ValueError(f"not a relative artifact path: {name!r}")
-        target = self.artifacts_dir / relative
+        target = self.artifacts_dir / self.below / relative
         target.parent.mkdir(parents=True, exist_ok=True)
         return target
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from proctor.evals.contracts.task import PreparedTask
 from proctor.kernel.issues import Issue
 from proctor.kernel.jsontext import JsonValue
 from proctor.models.contract import Usage
@@ -79,7 +80,9 @@ class Evaluation:
 
     `metrics` holds raw observations by metric id; the runtime checks them against the contract.
     A metric that could not be measured is left out, with its reason under `unavailable`.
-    `evidence` goes to `meta.benchmark`.
+    `evidence` goes to `meta.benchmark`. `next_step` (mode `reuse` only) says that the agent goes
+    on with another step in the same environment: then this is no score yet, only its `issues` and
+    `artifacts` are kept, and what grading the last step gives counts.
     """
 
     metrics: Mapping[str, Any] = field(default_factory=dict)
@@ -87,3 +90,4 @@ class Evaluation:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     issues: tuple[Issue, ...] = ()
     artifacts: Mapping[str, Path | bytes] = field(default_factory=dict)
+    next_step: PreparedTask | None = None

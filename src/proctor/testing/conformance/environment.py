@@ -10,9 +10,10 @@ compares `traces()` with what was there before: nothing may stay behind. The sui
 """
 
 from proctor.testing.conformance.environment_commands import CommandCases
+from proctor.testing.conformance.environment_driver import DriverCases
 from proctor.testing.conformance.environment_files import FileCases
 from proctor.testing.conformance.environment_life import LifeCases
 
 
-class EnvironmentConformance(CommandCases, FileCases, LifeCases):
+class EnvironmentConformance(CommandCases, FileCases, LifeCases, DriverCases):
     """The whole suite. Override `environment`; `spec`, `unsupported` and `traces` where needed."""

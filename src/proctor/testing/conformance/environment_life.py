@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
 from proctor.environments.contract import EnvironmentSession
 from proctor.testing.conformance.environment_base import LABELS, EnvironmentCases, refused, sh
@@ -46,6 +47,16 @@ class LifeCases(EnvironmentCases):
                 await session.read("file")
             with refused("environment_gone"):
                 await session.write("file", b"")
+
+        self.run_bare(case)
+
+    def test_log_folders_are_there_before_anything_runs(self) -> None:
+        async def case() -> None:
+            spec = replace(self.spec(), log_folders=("agent", "of-its-own"))
+            assert type(spec).from_json(spec.to_json()) == spec
+            async with self.opened(spec) as session:
+                logs = session.paths.logs
+                await sh(session, f"echo 1 > {logs}/agent/f && echo 2 > {logs}/of-its-own/f")
 
         self.run_bare(case)
 
@@ -97,9 +108,8 @@ class LifeCases(EnvironmentCases):
 
     def test_well_known_places(self) -> None:
         async def case(session: EnvironmentSession) -> None:
-            logs = session.paths.logs
-            for folder in ("agent", "verifier", "artifacts"):
-                await sh(session, f"test -d {logs}/{folder} && echo 1 > {logs}/{folder}/f")
+            for folder in (session.paths.logs, session.paths.workspace):
+                await sh(session, f"test -d {folder} && echo 1 > {folder}/f")
             assert session.resolve("x") == f"{session.paths.workspace}/x"
 
         self.run(case)

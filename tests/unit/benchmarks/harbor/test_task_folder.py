@@ -99,16 +99,22 @@ def test_one_message_for_each_odd_folder(tmp_path, files, message):
     assert message in (task.invalid or "").split("; ")
 
 
+STEP = {"steps/one/instruction.md": "Do one."}
 UNSUPPORTED = [
-    ('[[steps]]\nname = "one"', {}, "several steps (1 [[steps]])"),
+    ('[[steps]]\nname = "one"\n[steps.agent]\nnetwork_mode = "no-network"', STEP, "steps.one: a network policy of its own (agent.network_mode)"),
+    ('[[steps]]\nname = "one"\n[steps.verifier]\nenvironment_mode = "separate"', STEP, "steps.one: a separate verifier"),
+    ('[[steps]]\nname = "one"\n[steps.agent]\nuser = "dev"', STEP, "steps.one: agent.user = 'dev'"),
+    ('[[steps]]\nname = "one"', {**STEP, "steps/one/trajectory.json": "{}"}, "steps.one: prior context (trajectory.json)"),
+    ('[verifier]\nenvironment_mode = "separate"\n[[steps]]\nname = "one"', STEP, "a separate verifier of a task with steps"),
     ('[environment]\nos = "Windows"', {}, "environment.os = 'windows'"),
-    ("", {"environment/docker-compose.yaml": "services: {}"}, "environment/docker-compose.yaml"),
-    ('[verifier]\nenvironment_mode = "separate"', {}, "a separate verifier (verifier.environment_mode = 'separate')"),
-    ("[verifier.environment]\ncpus = 1", {}, "a separate verifier (verifier.environment_mode = 'separate')"),
+    ("", {"environment/docker-compose.yaml": "services: {db: {image: x}}"}, "environment/docker-compose.yaml: the service 'db' (only `main` is run)"),
+    ("", {"environment/compose.yml": "services: {main: {privileged: true}}"}, "environment/compose.yml: services.main.privileged"),
+    ('[verifier.environment]\nskills_dir = "/s"', {}, "verifier.environment.skills_dir"),
+    ('[verifier.environment]\nos = "windows"', {}, "verifier.environment.os = 'windows'"),
+    ('[verifier]\nenvironment_mode = "separate"\n[metadata]\nportable = true', {"tests/Dockerfile": "FROM x"}, "an image of its own for the verifier of a portable task"),
     ('[environment]\nmcp_servers = [{ name = "m", url = "http://x" }]', {}, "environment.mcp_servers (m)"),
     ('[environment]\ntpu = { type = "v5", topology = "2x4" }', {}, "environment.tpu"),
     ('[environment]\ngpus = 1\ngpu_types = ["h100"]', {}, "environment.gpu_types"),
-    ('[environment.healthcheck]\ncommand = "true"', {}, "environment.healthcheck"),
     ('[environment]\nskills_dir = "/s"', {}, "environment.skills_dir"),
     ("", {"trajectory.json": "{}"}, "prior context (trajectory.json)"),
     ('[agent]\nuser = "dev"', {}, "agent.user = 'dev'"),

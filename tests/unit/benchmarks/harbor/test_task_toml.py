@@ -4,7 +4,7 @@
 import pytest
 
 from proctor.benchmarks.harbor.config import ConfigError, parse
-from proctor.benchmarks.harbor.place import _phases
+from proctor.benchmarks.harbor.place import phases_of
 from proctor.environments.network import NetworkMode
 
 LEGACY = b"""
@@ -83,7 +83,7 @@ def test_the_legacy_form():
     assert config.environment.memory_wish_mb == 2048
     assert config.environment.storage_wish_mb == 512
     assert config.environment.baseline_mode == "no-network"
-    assert _phases(config).evaluation.mode is NetworkMode.NO_NETWORK
+    assert phases_of(config).evaluation.mode is NetworkMode.NO_NETWORK
 
 
 def test_the_current_form():
@@ -96,7 +96,7 @@ def test_the_current_form():
     assert config.environment.mcp_servers[0].transport == "sse"
     assert config.environment.healthcheck is not None
     assert config.environment.healthcheck.retries == 3
-    phases = _phases(config)
+    phases = phases_of(config)
     assert phases.baseline.mode is NetworkMode.PUBLIC
     assert phases.run.mode is NetworkMode.NO_NETWORK
     assert phases.evaluation.hosts == ("pypi.example", "*.example.org", "10.0.0.0/8", "::1")
@@ -110,7 +110,7 @@ def test_defaults():
     assert config.verifier.timeout_sec == 600.0
     assert not config.verifier.separate
     assert not config.portable
-    assert not _phases(config).switches
+    assert not phases_of(config).switches
 
 
 def test_a_verifier_with_an_environment_is_separate_unless_it_contradicts():

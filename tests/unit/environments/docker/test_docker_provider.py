@@ -62,8 +62,12 @@ def test_options_stand_in_for_the_task(tmp_path):
     spec = EnvironmentSpec(image="its", build=("RUN x",), context="/c", copies=(("/a", "b"),))
     adapted = environment.adapt(spec)
     assert (adapted.image, adapted.context, adapted.copies) == ("mine", None, spec.copies)
-    assert not adapted.network.switches
+    assert adapted.network == NetworkPhases(run=NetworkPolicy(NetworkMode.NO_NETWORK))
     assert environment.adapt(adapted) == adapted
+    options = DockerOptions(network={"run": "allowlist"}, allowed_hosts=("x.org",))
+    assert DockerEnvironment(options).adapt(spec).network == NetworkPhases(
+        run=NetworkPolicy(NetworkMode.ALLOWLIST, ("x.org",))
+    )
 
 
 def test_wishes_that_nobody_enforces_are_told(tmp_path):

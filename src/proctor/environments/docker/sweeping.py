@@ -1,0 +1,118 @@
+"""Ends every process of a container but its first, from outside, without restarting it.
+
+The engine freezes the container, so that nothing in it can fork or run away; all its processes but
+the first get the signal that nobody can refuse; and the container is thawed. None of them runs
+another instruction. That takes a driver with root's rights on the machine of the engine, and a
+first process that is ours: everything else is left to the restart.
+"""
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+from proctor.environments import proctable
+from proctor.environments.docker.engine import Engine, EngineError
+from proctor.kernel.errors import EnvironmentFault
+
+_FREEZE_S = 15.0
+_GONE_WAIT_S = 5.0
+_LONGEST_PAUSE_S = 0.05
+
+
+async def swept(engine: Engine, facts: Any, main: tuple[str, ...]) -> bool:
+    """Whether every process but the first is surely gone. `facts` is the engine's description of
+    the container, `main` the command line of its first process."""
+    name, pid, own_id = str(facts["Name"]).strip("/"), _first(facts), str(facts["Id"])
+    if not is_here(pid, own_id) or os.geteuid() != 0 or not _is_ours(pid, main):
+        return False
+    namespace = proctable.pid_namespace(pid)
+    if namespace in ("", proctable.pid_namespace()):
+        return False
+    try:
+        await engine.done("POST", f"/containers/{name}/pause", timeout_s=_FREEZE_S)
+        left = _killed(_members(namespace, own_id) - {pid})
+    except (EngineError, EnvironmentFault):  # an engine that cannot: the restart tells more
+        left = None
+    finally:
+        thawed = await _thawed(engine, name)
+    return thawed and left is not None and await _gone(left) and _is_ours(pid, main)
+
+
+async def _thawed(engine: Engine, name: str) -> bool:
+    """Let the container go on; whether the engine did."""
+    try:
+        await engine.done("POST", f"/containers/{name}/unpause")
+    except (EngineError, EnvironmentFault):
+        return False
+    return True
+
+
+def is_here(pid: int, container_id: str) -> bool:
+    """Whether the process of this machine with the id `pid` is in the container: engines put the
+    id of a container into the names of its control groups."""
+    return pid > 0 and container_id in _groups(pid)
+
+
+def _first(facts: Any) -> int:
+    return int(facts["State"].get("Pid") or 0)
+
+
+def _groups(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cgroup", encoding="utf-8") as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def _is_ours(pid: int, main: tuple[str, ...]) -> bool:
+    """Whether a process runs our command and nobody traces it: whoever does takes it along."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as stream:
+            words = stream.read(65_536).split(b"\0")[:-1]
+        with open(f"/proc/{pid}/status", encoding="utf-8") as stream:
+            traced = [line.split()[1] for line in stream if line.startswith("TracerPid:")]
+    except OSError:
+        return False
+    return words == [word.encode() for word in main] and traced == ["0"]
+
+
+def _members(namespace: str, container_id: str) -> set[int]:
+    """The processes in a container: in its namespace of process ids, or in one made inside.
+
+    The engine's own watchers may be in its control groups too, but never in a namespace of its.
+    """
+    own = proctable.pid_namespace()
+    found = set()
+    for pid in proctable.pids():
+        theirs = proctable.pid_namespace(pid)
+        inside = theirs == namespace
+        if inside or (theirs not in ("", own) and container_id in _groups(pid)):
+            found.add(pid)
+    return found
+
+
+def _killed(pids: set[int]) -> dict[int, int | None] | None:
+    """Send the signal; when each of them started, or None when one could not be reached."""
+    started = {pid: proctable.start_ticks(pid) for pid in pids}
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        except PermissionError:
+            return None
+    return started
+
+
+async def _gone(pids: dict[int, int | None]) -> bool:
+    """Wait until none of these processes runs any more, within a bound."""
+    loop = asyncio.get_running_loop()
+    deadline, pause = loop.time() + _GONE_WAIT_S, 0.001
+    while any(proctable.runs(p) and proctable.start_ticks(p) == at for p, at in pids.items()):
+        if loop.time() > deadline:
+            return False
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE_S)
+    return True
