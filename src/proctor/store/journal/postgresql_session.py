@@ -79,7 +79,7 @@ class PostgresqlSession:
 
     def _attempt(self, jobs: list[Append]) -> Exception | None:
         try:
-            self._prepare(any(job.barrier for job in jobs))
+            self._connected()
             _point("append", "begin")
         except (psycopg.Error, OSError) as error:
             return error
@@ -95,8 +95,9 @@ class PostgresqlSession:
 
     def append(self, jobs: Sequence[Append]) -> None:
         """See Session."""
-        text, arrays = group_statement(jobs)
-        done = {row[0] for row in self.connection.execute(text.encode(), arrays, prepare=True)}
+        synced = any(job.barrier for job in jobs)
+        statement, values = group_statement(jobs, synced=synced)
+        done = {row[0] for row in self.connection.execute(statement, values, prepare=True)}
         again = False
         for item, job in enumerate(jobs):
             if item in done:
@@ -108,6 +109,7 @@ class PostgresqlSession:
             except StorageError as error:
                 job.error = error
         if again:  # it may have been lazy the first time
+            self._set_sync(synced=True)
             self.rows(operations.TOUCH)
 
     def _transaction(self, job: Call) -> None:

@@ -244,14 +244,14 @@ def test_a_row_is_found_by_its_whole_key(opened, postgresql_url):
             await put(journal, lease, 0, event("a"), rows=[action("x", op_key=f"k{n}")])
         job = Append("r7", 1, 1, [event("b")])
         job.add_rows([state_of("x", "done")])
-        return group_statement([job])
+        return group_statement([job], synced=True)
 
     text, arrays = asyncio.run(case(opened()))
     with psycopg.connect(postgresql_url, autocommit=True) as connection:
         connection.execute(f"SET search_path TO {opened.schema}")
         for setting in _PLANNING:
             connection.execute(setting)
-        plan = connection.execute(f"EXPLAIN {text}".encode(), arrays).fetchall()
+        plan = connection.execute(b"EXPLAIN " + text, arrays).fetchall()
     lines = [line for (line,) in plan]
     (scan,) = [n for n, line in enumerate(lines) if "on action t" in line and "Scan" in line]
     assert "action_pkey" in lines[scan]
