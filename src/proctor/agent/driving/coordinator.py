@@ -25,6 +25,7 @@ from proctor.kernel.faults import fault_point
 from proctor.store.journal.contract import Lease
 from proctor.store.leases import is_dead
 
+_BACKLOG = 64  # events that are decided and not yet durable, at most between two steps
 _EARLY = 3  # a lease is renewed at a third of its time
 
 
@@ -137,9 +138,11 @@ class Coordinator:
                 break
             await self._snapshot(desk, leaving=False)
             if await self._advance(desk):
+                if desk.recorder.backlog > _BACKLOG:
+                    await desk.recorder.flush()
                 continue
             await desk.recorder.flush()
-            if not desk.woken.is_set() and not desk.busy and not desk.mail and not _came_in(desk):
+            if not desk.woken and not desk.busy and not desk.mail and not _came_in(desk):
                 break
             await self._sleep(desk)
         await self._leave(desk)
@@ -184,18 +187,11 @@ class Coordinator:
 
     async def _sleep(self, desk: Desk) -> None:
         """Until something comes in, a timer is due, or it is time to look into the inbox."""
-        desk.woken.clear()
+        desk.woken = False
         if _came_in(desk) or desk.mail:
             return
-        woken = asyncio.ensure_future(desk.woken.wait())
-        pause = asyncio.ensure_future(self._setup.clock.sleep(self._pause_s(desk)))
-        try:
-            await asyncio.wait({woken, pause}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            woken.cancel()
-            pause.cancel()
-        if pause.done() and not woken.done():
-            desk.mail = True
+        desk.alarm.by(self._setup.clock.monotonic() + self._pause_s(desk))
+        await desk.sleep()
 
     def _pause_s(self, desk: Desk) -> float:
         pauses = [self._setup.timing.poll_s]
@@ -232,7 +228,6 @@ class Coordinator:
         clock = self._setup.clock
         deadline = clock.monotonic() + self._setup.timing.grace_s
         while desk.dispatcher.running and clock.monotonic() < deadline:
-            desk.woken.clear()
             await self._sleep(desk)
         await take_in(desk)
         for action in list(desk.view.unfinished("running")):  # whoever comes next has to find out

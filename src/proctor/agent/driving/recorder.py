@@ -69,6 +69,11 @@ class Recorder:
         """Whether something is decided and not yet durable."""
         return bool(self._events or self._messages)
 
+    @property
+    def backlog(self) -> int:
+        """How many events are decided and not yet durable."""
+        return len(self._events)
+
     def apply(self, command: Command) -> Refusal | Sequence[ev.AgentEvent]:
         """Decide and take the events into the view; they are kept for the next flush."""
         at_ms = now_ms(self._clock)
@@ -103,6 +108,8 @@ class Recorder:
 
     async def flush(self) -> None:
         """Make everything that was decided durable. Raises LostRun, StorageError."""
+        if not self.pending and not self._lock.locked():
+            return
         async with self._lock:
             while self._events or self._messages:
                 if self._lost:
