@@ -41,7 +41,7 @@ def microseconds(moment: datetime) -> int:
 
 def moment(value: int) -> datetime:
     """The moment of `microseconds`."""
-    return _EPOCH + timedelta(microseconds=value)
+    return _EPOCH + value * _MICROSECOND
 
 
 def text(value: Any) -> str:

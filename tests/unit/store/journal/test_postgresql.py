@@ -257,3 +257,19 @@ def test_a_row_is_found_by_its_whole_key(opened, postgresql_url):
     assert "action_pkey" in lines[scan]
     assert "run_no = " in lines[scan + 1]
     assert "action_id = " in lines[scan + 1]
+
+
+def test_arrays_are_written_as_the_database_reads_them(postgresql_url):
+    import psycopg
+
+    from proctor.store.journal.postgresql_append import _arrays
+
+    texts = ["", "NULL", '"', "\\", '\\"', "{a,b}", " x ", "\n\t", "'", "%s", "é\U0001f642", None]
+    numbers = [0, -(2**63), 2**63 - 1, None, *range(8)]
+    rows = list(zip(numbers, texts, strict=True))
+    with psycopg.connect(postgresql_url) as connection:
+        for given in (rows, rows[:3], rows[1:2]):
+            found = connection.execute(
+                "SELECT * FROM unnest(%s::bigint[], %s::text[])", _arrays(given, ("bigint", "text"))
+            ).fetchall()
+            assert found == given
