@@ -20,7 +20,7 @@ async def start_ready(desk: Desk) -> bool:
     """Open what ready actions have to wait for, start what may start; whether anything was done."""
     before = desk.view.version
     subjects: dict[str, str | None] = {}
-    for action in list(desk.view.unfinished("ready")):
+    for action in desk.view.unfinished("ready"):
         tool = _tool_of(desk, action)
         if tool is not None:
             await _meet(desk, action, tool, subjects)

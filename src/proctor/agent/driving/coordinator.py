@@ -157,22 +157,22 @@ class Coordinator:
             return await finish(desk)
         if state == "verifying":
             return await _verify(desk)
-        if state == "waiting" and any(desk.view.unfinished("unknown", "running")):
+        if state == "waiting" and desk.view.unfinished("unknown", "running"):
             desk.recorder.must(cmd.Move("unblock"))
             return True
         return await self._running(desk) if state == "running" else False
 
     async def _running(self, desk: Desk) -> bool:
-        if not any(desk.view.waiting("workspace")):
+        if not desk.view.waiting("workspace"):
             if ask_unknown(desk):
                 return True
-            if any(desk.view.unfinished("ready")) and await start_ready(desk):
+            if desk.view.unfinished("ready") and await start_ready(desk):
                 await desk.recorder.flush()
                 await ensure_children(desk)
                 return True
             if desk.turn is None and not unresolved(desk.view):
                 return await next_turn(desk)
-        if not desk.busy and any(desk.view.waiting()):
+        if not desk.busy and desk.view.waiting():
             desk.recorder.must(cmd.Move("block", "only others can go on"))
             return True
         return False
@@ -223,14 +223,14 @@ class Coordinator:
             desk.turn.cancel()
             desk.turn = None
             desk.recorder.apply(cmd.CloseTurn(turn.number, "the run was handed over"))
-        for action in list(desk.view.unfinished("running")):
+        for action in desk.view.unfinished("running"):
             await desk.dispatcher.stop(action.id, lambda answer, means: None)
         clock = self._setup.clock
         deadline = clock.monotonic() + self._setup.timing.grace_s
         while desk.dispatcher.running and clock.monotonic() < deadline:
             await self._sleep(desk)
         await take_in(desk)
-        for action in list(desk.view.unfinished("running")):  # whoever comes next has to find out
+        for action in desk.view.unfinished("running"):  # whoever comes next has to find out
             text = "it still ran when the run was handed over"
             desk.recorder.must(
                 cmd.EndAttempt(action.id, action.attempts, action.fence, "lost", text)

@@ -11,7 +11,8 @@ from datetime import datetime
 
 from proctor.agent.core import events as ev
 from proctor.agent.core.commands import Command, Refusal
-from proctor.agent.core.decide import decide, fold
+from proctor.agent.core.decide import decide
+from proctor.agent.core.evolve import fold
 from proctor.agent.core.projection import moment, needs_barrier, rows
 from proctor.agent.core.view import View
 from proctor.kernel.clock import Clock
