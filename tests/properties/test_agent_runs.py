@@ -10,8 +10,9 @@ from proctor.agent.context import messages
 from proctor.agent.core import commands as cmd
 from proctor.agent.core import events as ev
 from proctor.agent.core.budgets import Cost, Limits
-from proctor.agent.core.decide import decide, fold
+from proctor.agent.core.decide import decide
 from proctor.agent.core.decide_actions import holders
+from proctor.agent.core.evolve import fold, replayed
 from proctor.agent.core.locks import Access, LockTable, Mode
 from proctor.agent.core.projection import rows
 from proctor.agent.core.showing import next_moves
@@ -163,23 +164,28 @@ def play(seed: int) -> Counter:
         if isinstance(found, cmd.Refusal):
             assert found.reason
             continue
-        before, view = view, fold(view, found, now)
+        before, was = view, repr(view)
+        view = fold(view, found, now)
+        assert repr(before) == was  # a view is a value: nobody's changes
         log += [(event, now) for event in found]
         for row in rows(before, view, found, now):
             known = table.setdefault((row.table, tuple(row.key.items())), {})
             known.update(row.values)
         rights(view)
         seen.update({view.state: 1, **{f"action {a.state}": 1 for a in view.actions}})
-    replayed = View()
+    step_by_step = View()
     for event, at in log:
         body = jsontext.loads(jsontext.dumps(ev.encode(event)))
-        replayed = fold(replayed, [ev.decode(event.kind, ev.VERSION, body)], at)
-    assert as_json(replayed) == as_json(view)
+        step_by_step = fold(step_by_step, [ev.decode(event.kind, ev.VERSION, body)], at)
+    assert as_json(step_by_step) == as_json(view) == as_json(replayed(View(), log))
     kept = jsontext.loads(jsontext.dumps(to_json(view)))
     assert as_json(from_json(kept)) == as_json(view)
     assert {k[1][0][1]: v["state"] for k, v in table.items() if k[0] == "action"} == {
         a.id: a.state for a in view.actions
     }
+    for row in rows(View(), view, [event for event, _ in log], now):
+        if row.table in ("run", "action", "wait"):  # the log can rebuild them
+            assert table[row.table, tuple(row.key.items())] == row.values
     assert view.version == len(log)
     return seen
 

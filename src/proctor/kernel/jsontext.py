@@ -6,6 +6,7 @@ Integers keep all their digits. An integer with more digits than Python converts
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
@@ -69,9 +70,24 @@ _CANONICAL = json.JSONEncoder(
 _PRETTY = json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=2)
 
 
-def _encode(encoder: json.JSONEncoder, value: Any) -> str:
+def _made_once(encoder: json.JSONEncoder) -> Callable[[Any], str]:
+    """`encoder.encode` with its C part made once instead of at every call, which for a small value
+    takes longer than the value itself. Endless values end as RecursionError."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # another interpreter
+        return encoder.encode
+    text = json.encoder.encode_basestring
+    between = (encoder.key_separator, encoder.item_separator)
+    parts = make(None, encoder.default, text, None, *between, encoder.sort_keys, False, False)
+    return lambda value: "".join(parts(value, 0))
+
+
+_compact, _canonical, _pretty = _made_once(_COMPACT), _made_once(_CANONICAL), _PRETTY.encode
+
+
+def _encode(encode: Callable[[Any], str], value: Any) -> str:
     try:
-        text = encoder.encode(value)
+        text = encode(value)
     except RecursionError:
         raise JsonError("nested too deeply") from None
     except (TypeError, ValueError) as error:
@@ -86,17 +102,17 @@ def _encode(encoder: json.JSONEncoder, value: Any) -> str:
 
 def dumps(value: Any) -> str:
     """One compact line without a newline. Raises JsonError for NaN, Infinity or odd types."""
-    return _encode(_COMPACT, value)
+    return _encode(_compact, value)
 
 
 def canonical(value: Any) -> str:
     """The one text of a value: sorted keys, no blanks. What digests are made of."""
-    return _encode(_CANONICAL, value)
+    return _encode(_canonical, value)
 
 
 def pretty(value: Any) -> str:
     """For files that people open."""
-    return _encode(_PRETTY, value) + "\n"
+    return _encode(_pretty, value) + "\n"
 
 
 SANITIZED_DEPTH = 100

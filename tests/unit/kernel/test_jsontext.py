@@ -37,6 +37,17 @@ def test_the_canonical_text_does_not_depend_on_the_order(value):
     assert jsontext.canonical(turned) == jsontext.canonical(value)
 
 
+@given(VALUES)
+def test_texts_are_those_of_the_standard_encoder(value):
+    """The encoder's C part is made once; without it the standard way is taken."""
+    compact = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    assert jsontext._made_once(compact)(value) == compact.encode(value)
+    sorted_ = json.JSONEncoder(
+        ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
+    )
+    assert jsontext._made_once(sorted_)(value) == sorted_.encode(value)
+
+
 def test_a_lone_surrogate_is_kept():
     text = jsontext.dumps({"a\ud800": "\udfffb"})
     assert text.encode("utf-8")

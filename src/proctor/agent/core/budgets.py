@@ -5,12 +5,14 @@ is unknown stays reserved, and counts as spent when nobody will ever know.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 
 ZERO = Decimal(0)
 DIMENSIONS = ("usd", "tokens", "steps", "tool_ms", "wall_ms")
+_amounts = attrgetter(*DIMENSIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Cost:
 
     def to_json(self) -> dict[str, Any]:
         """Only what is not zero; money as text."""
+        if self is NOTHING:
+            return {}
         found: dict[str, Any] = {n: v for n in DIMENSIONS[1:] if (v := getattr(self, n))}
         if self.usd:
             found["usd"] = format(self.usd, "f")
@@ -50,10 +54,15 @@ class Cost:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Cost":
+        if not data:
+            return NOTHING
         return cls(
-            Decimal(data.get("usd", 0)),
-            *(int(data.get(name, 0)) for name in DIMENSIONS[1:]),
+            Decimal(data["usd"]) if "usd" in data else ZERO,
+            *[int(data.get(name, 0)) for name in DIMENSIONS[1:]],
         )
+
+
+NOTHING = Cost()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,8 @@ class Limits:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Limits":
+        if not data:
+            return UNLIMITED
         usd = data.get("usd")
         return cls(
             None if usd is None else Decimal(usd),
@@ -79,17 +90,22 @@ class Limits:
         )
 
 
+UNLIMITED = Limits()
+
+
 @dataclass(frozen=True, slots=True)
 class Budgets:
     """Limits, what was spent, and the open reservations by the id of what they are for."""
 
-    limits: Limits = Limits()
-    spent: Cost = Cost()
-    reserved: Cost = Cost()
+    limits: Limits = UNLIMITED
+    spent: Cost = NOTHING
+    reserved: Cost = NOTHING
     open: Mapping[str, Cost] = field(default_factory=dict)
 
     def problem(self, amount: Cost) -> str | None:
         """Why `amount` more does not fit, or None."""
+        if self.limits is UNLIMITED or amount is NOTHING:
+            return None
         total = self.spent + self.reserved + amount
         for name in DIMENSIONS:
             limit = getattr(self.limits, name)
@@ -105,6 +121,8 @@ class Budgets:
     def exhausted(self) -> str | None:
         """The dimension of which nothing is left for another turn, or None. Tool time that is
         spent keeps tools from running, and not the policy from concluding."""
+        if self.limits is UNLIMITED:
+            return None
         for name in ("usd", "tokens", "steps", "wall_ms"):
             limit = getattr(self.limits, name)
             if limit is not None and getattr(self.spent, name) >= limit:
@@ -114,6 +132,8 @@ class Budgets:
     @property
     def left(self) -> Limits:
         """What is neither spent nor reserved."""
+        if self.limits is UNLIMITED:
+            return UNLIMITED
         used = self.spent + self.reserved
         return Limits(
             *(
@@ -125,18 +145,20 @@ class Budgets:
     def reserve(self, source: str, amount: Cost) -> "Budgets":
         """With `amount` set aside for `source`; whether it fits was asked before."""
         reserved = self.reserved + amount
-        return replace(self, reserved=reserved, open={**self.open, source: amount})
+        return Budgets(self.limits, self.spent, reserved, {**self.open, source: amount})
 
     def settle(self, source: str, actual: Cost | None) -> "Budgets":
         """With the reservation of `source` replaced by what it cost; None: all of it.
 
         A source without a reservation is charged all the same.
         """
-        held = self.open.get(source, Cost())
+        held = self.open.get(source, NOTHING)
         rest = {name: cost for name, cost in self.open.items() if name != source}
         spent = self.spent + (held if actual is None else actual)
-        return replace(self, spent=spent, reserved=self.reserved - held, open=rest)
+        return Budgets(self.limits, spent, self.reserved - held, rest)
 
-    def charge(self, amount: Cost) -> "Budgets":
-        """With `amount` spent without a reservation."""
-        return replace(self, spent=self.spent + amount)
+    def charge_wall(self, passed_ms: int) -> "Budgets":
+        """With wall time spent without a reservation."""
+        usd, tokens, steps, tool_ms, wall_ms = _amounts(self.spent)
+        spent = Cost(usd, tokens, steps, tool_ms, wall_ms + passed_ms)
+        return Budgets(self.limits, spent, self.reserved, self.open)

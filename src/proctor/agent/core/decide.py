@@ -4,7 +4,7 @@ Nothing here knows of stores, tools or tasks; the coordinator brings facts in as
 the answers durable before it acts on them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from proctor.agent.core import commands as cmd
@@ -12,7 +12,7 @@ from proctor.agent.core import decide_actions as actions
 from proctor.agent.core import decide_ending as ending
 from proctor.agent.core import events as ev
 from proctor.agent.core.deciding import Decision, cannot, effects_of, op_key, refuse
-from proctor.agent.core.evolve import evolve
+from proctor.agent.core.evolve import fold
 from proctor.agent.core.view import View
 from proctor.kernel.agent_states import RUN
 
@@ -23,13 +23,6 @@ def decide(view: View, command: cmd.Command, now_ms: int) -> Decision:
     if isinstance(found, cmd.Refusal) or view.cancel is None:
         return found
     return (*found, *effects_of(view, fold(view, found, now_ms)))
-
-
-def fold(view: View, events: Sequence[ev.AgentEvent], at_ms: int) -> View:
-    """The view after these events."""
-    for event in events:
-        view = evolve(view, event, at_ms)
-    return view
 
 
 # --- the run
@@ -116,7 +109,7 @@ def _diverge(view: View, command: cmd.Diverge, now_ms: int) -> Decision:
     if view.ended:
         return refuse("state", f"the run is {view.state}")
     diverged = ev.WorkspaceDiverged(view.revision, command.found)
-    if any(view.waiting("workspace")):
+    if view.waiting("workspace"):
         return (diverged,)
     prompt = "The workspace is not as the run left it. Restore it, or say that it is to be used."
     spec = {"expected": view.revision, "found": command.found}

@@ -30,13 +30,16 @@ def holders(view: View) -> list[ActionView]:
     the model is told about an outcome that cannot be settled, its locks are given back."""
     told = view.on_unknown == "tell_model"
     states = ("running", "unknown") if told else ("running", "unknown", "stopped")
-    return list(view.unfinished(*states))
+    return view.unfinished(*states)
 
 
 def runnable(view: View) -> tuple[str, ...]:
     """Ready actions whose locks are free, first come first served."""
     ready = [a for a in view.unfinished("ready") if view.cancel is None or a.compensates]
-    places = startable([a.resources for a in holders(view)], [a.resources for a in ready])
+    held = [a.resources for a in holders(view)]
+    if not held and len(ready) < 2:
+        return tuple([a.id for a in ready])
+    places = startable(held, [a.resources for a in ready])
     return tuple(ready[place].id for place in places)
 
 
@@ -151,7 +154,7 @@ def start_attempt(view: View, command: cmd.StartAttempt, now_ms: int) -> Decisio
         return refuse("state", f"the run is {view.state}")
     if command.fence != view.fence:
         return refuse("late", f"fence {command.fence} is not the run's, {view.fence}")
-    if any(view.waiting("workspace")):
+    if view.waiting("workspace"):
         return refuse("blocked", "the workspace is not as it was left")
     if action.attempts >= action.max_attempts and action.effect != "non_repeatable":
         return refuse("attempts", USED_UP)

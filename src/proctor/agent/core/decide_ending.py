@@ -59,7 +59,7 @@ def end(view: View, command: cmd.End, now_ms: int) -> Decision:
     left += [w.id for w in view.waiting("child")]
     if left:
         return refuse("blocked", "open: " + ", ".join(left))
-    stopped = list(view.unfinished("stopped"))
+    stopped = view.unfinished("stopped")
     unsettled = tuple(
         {"action": a.id, "tool": a.tool, "op_key": a.op_key, "arguments": a.arguments}
         for a in stopped

@@ -1,6 +1,6 @@
 """What the events of actions and waits do to the view."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from proctor.agent.core import events as ev
 from proctor.agent.core.budgets import Cost
@@ -10,8 +10,11 @@ from proctor.agent.core.view import ActionView, View, WaitView
 from proctor.kernel.agent_states import ACTION
 from proctor.kernel.states import IllegalTransition
 
+Changes: TypeAlias = dict[str, Any]
+"""Fields of the view with their new values."""
 
-def accepted(view: View, event: ev.ActionAccepted, at_ms: int) -> View:
+
+def accepted(view: View, event: ev.ActionAccepted, at_ms: int) -> Changes:
     if event.action != f"a{len(view.actions) + 1}":
         raise IllegalTransition(f"action {event.action!r}: accepted out of order")
     action = ActionView(
@@ -28,24 +31,23 @@ def accepted(view: View, event: ev.ActionAccepted, at_ms: int) -> View:
         accepted_seq=view.version + 1,
         compensates=event.compensates,
     )
-    view = _outcome(view, event.turn, event.call_id, ("action", event.action))
-    return changed(
-        view,
-        actions=view.actions.append(action),
-        open_actions=(*view.open_actions, event.action),
-    )
+    return {
+        **_outcome(view, event.turn, event.call_id, ("action", event.action)),
+        "actions": view.actions.append(action),
+        "open_actions": (*view.open_actions, event.action),
+    }
 
 
-def call_refused(view: View, event: ev.CallRefused, at_ms: int) -> View:
+def call_refused(view: View, event: ev.CallRefused, at_ms: int) -> Changes:
     return _outcome(view, event.turn, event.call_id, ("refused", event.reason))
 
 
-def _outcome(view: View, number: int, call_id: str, outcome: tuple[str, str]) -> View:
+def _outcome(view: View, number: int, call_id: str, outcome: tuple[str, str]) -> Changes:
     turn = view.turn(number)
     if turn is None:  # a compensation belongs to no turn
-        return view
+        return {}
     turn = changed(turn, outcomes={**turn.outcomes, call_id: outcome})
-    return changed(view, turns=view.turns.replace(number - 1, turn))
+    return {"turns": view.turns.replace(number - 1, turn)}
 
 
 def _get(view: View, action_id: str) -> ActionView:
@@ -55,25 +57,25 @@ def _get(view: View, action_id: str) -> ActionView:
     return action
 
 
-def _put(view: View, action: ActionView) -> View:
-    after = changed(view, actions=view.actions.replace(int(action.id[1:]) - 1, action))
-    if action.open:
-        return after
-    return changed(after, open_actions=tuple(a for a in view.open_actions if a != action.id))
+def _put(view: View, action: ActionView, **more: Any) -> Changes:
+    more["actions"] = view.actions.replace(int(action.id[1:]) - 1, action)
+    if not action.open:
+        more["open_actions"] = tuple([a for a in view.open_actions if a != action.id])
+    return more
 
 
 def _advance(action: ActionView, event: str, **changes: Any) -> ActionView:
     return changed(action, state=ACTION.advance(action.state, event), **changes)
 
 
-def action_closed(view: View, event: ev.ActionClosed, at_ms: int) -> View:
+def action_closed(view: View, event: ev.ActionClosed, at_ms: int) -> Changes:
     action = _advance(
         _get(view, event.action), event.event, reason=event.reason, ended_seq=view.version + 1
     )
     return _put(view, action)
 
 
-def attempt_started(view: View, event: ev.AttemptStarted, at_ms: int) -> View:
+def attempt_started(view: View, event: ev.AttemptStarted, at_ms: int) -> Changes:
     action = _get(view, event.action)
     if event.attempt != action.attempts + 1:
         raise IllegalTransition(f"attempt {event.attempt} of {event.action} is out of order")
@@ -87,10 +89,10 @@ def attempt_started(view: View, event: ev.AttemptStarted, at_ms: int) -> View:
         stop="",
     )
     budgets = view.budgets.reserve(action.source, Cost.from_json(event.reserve))
-    return changed(_put(view, action), budgets=budgets)
+    return _put(view, action, budgets=budgets)
 
 
-def attempt_ended(view: View, event: ev.AttemptEnded, at_ms: int) -> View:
+def attempt_ended(view: View, event: ev.AttemptEnded, at_ms: int) -> Changes:
     action = _get(view, event.action)
     if event.attempt != action.attempts:
         raise IllegalTransition(f"attempt {event.attempt} of {event.action} is superseded")
@@ -105,10 +107,10 @@ def attempt_ended(view: View, event: ev.AttemptEnded, at_ms: int) -> View:
     budgets = view.budgets
     if event.outcome != "lost":  # what is unknown keeps its reservation
         budgets = budgets.settle(action.source, Cost.from_json(event.cost))
-    return changed(_put(view, ended), budgets=budgets)
+    return _put(view, ended, budgets=budgets)
 
 
-def settled(view: View, event: ev.ActionSettled, at_ms: int) -> View:
+def settled(view: View, event: ev.ActionSettled, at_ms: int) -> Changes:
     action = _get(view, event.action)
     changes: dict[str, Any] = {"handover": event.handover, "ended_seq": view.version + 1}
     if event.how in ("happened", "stated_happened"):
@@ -117,15 +119,15 @@ def settled(view: View, event: ev.ActionSettled, at_ms: int) -> View:
     budgets = view.budgets
     if event.how != "cannot_be_settled":
         budgets = budgets.settle(action.source, None)
-    return changed(_put(view, settled), budgets=budgets)
+    return _put(view, settled, budgets=budgets)
 
 
-def action_judged(view: View, event: ev.ActionJudged, at_ms: int) -> View:
+def action_judged(view: View, event: ev.ActionJudged, at_ms: int) -> Changes:
     action = _advance(_get(view, event.action), event.verdict, reason=event.reason)
     return _put(view, action)
 
 
-def process(view: View, event: ev.ProcessStarted, at_ms: int) -> View:
+def process(view: View, event: ev.ProcessStarted, at_ms: int) -> Changes:
     action = _get(view, event.action)
     return _put(view, changed(action, processes=(*action.processes, ev.encode(event))))
 
@@ -133,7 +135,7 @@ def process(view: View, event: ev.ProcessStarted, at_ms: int) -> View:
 # --- waits
 
 
-def wait_opened(view: View, event: ev.WaitOpened, at_ms: int) -> View:
+def wait_opened(view: View, event: ev.WaitOpened, at_ms: int) -> Changes:
     if event.wait != f"w{len(view.waits) + 1}":
         raise IllegalTransition(f"wait {event.wait!r}: opened out of order")
     wait = WaitView(
@@ -146,32 +148,36 @@ def wait_opened(view: View, event: ev.WaitOpened, at_ms: int) -> View:
         event.spec,
         view.version + 1,
     )
+    changes: Changes = {
+        "waits": view.waits.append(wait),
+        "open_waits": (*view.open_waits, event.wait),
+    }
     if event.wait_kind == "child":  # a subtask draws from its parent
         amount = Cost.from_json(event.spec.get("reserve", {}))
-        view = changed(view, budgets=view.budgets.reserve(event.wait, amount))
-    if event.action is not None and event.wait_kind != "statement":
-        action = _advance(_get(view, event.action), "condition_missing", wait=event.wait)
-        view = _put(view, action)
-    return changed(view, waits=view.waits.append(wait), open_waits=(*view.open_waits, event.wait))
+        changes["budgets"] = view.budgets.reserve(event.wait, amount)
+    if event.action is None or event.wait_kind == "statement":
+        return changes
+    action = _advance(_get(view, event.action), "condition_missing", wait=event.wait)
+    return _put(view, action, **changes)
 
 
-def wait_closed(view: View, event: ev.WaitClosed, at_ms: int) -> View:
+def wait_closed(view: View, event: ev.WaitClosed, at_ms: int) -> Changes:
     wait = view.wait(event.wait)
     if wait is None or wait.state != "open":
         raise IllegalTransition(f"wait {event.wait!r} is not open")
     closed = changed(wait, state=event.how, by=event.by, value=event.value)
-    view = changed(
-        view,
-        waits=view.waits.replace(int(wait.id[1:]) - 1, closed),
-        open_waits=tuple(w for w in view.open_waits if w != wait.id),
-    )
+    changes: Changes = {
+        "waits": view.waits.replace(int(wait.id[1:]) - 1, closed),
+        "open_waits": tuple(w for w in view.open_waits if w != wait.id),
+    }
     if wait.kind == "child":
         spent = event.value.get("spent") if isinstance(event.value, dict) else None
         cost = None if spent is None else Cost.from_json(spent)
-        view = changed(view, budgets=view.budgets.settle(wait.id, cost))
+        changes["budgets"] = view.budgets.settle(wait.id, cost)
     if wait.action is None or wait.kind == "statement":
-        return view
-    return _put(view, _answered(_get(view, wait.action), wait, event, view.version + 1))
+        return changes
+    answered = _answered(_get(view, wait.action), wait, event, view.version + 1)
+    return _put(view, answered, **changes)
 
 
 def _answered(action: ActionView, wait: WaitView, event: ev.WaitClosed, seq: int) -> ActionView:
@@ -188,9 +194,9 @@ def _answered(action: ActionView, wait: WaitView, event: ev.WaitClosed, seq: int
 # --- a cancellation's answers
 
 
-def stop(view: View, event: ev.StopAnswered, at_ms: int) -> View:
+def stop(view: View, event: ev.StopAnswered, at_ms: int) -> Changes:
     return _put(view, changed(_get(view, event.action), stop=event.answer))
 
 
-def effects(view: View, event: ev.EffectsSettled, at_ms: int) -> View:
+def effects(view: View, event: ev.EffectsSettled, at_ms: int) -> Changes:
     return _put(view, changed(_get(view, event.action), effects=event.effects))

@@ -42,8 +42,10 @@ class Sequence32(Generic[T]):
         if not 0 <= index < self._length:
             raise IndexError(f"item {index} of {self._length}")
         node: Any = self._root
-        for shift in range(self._shift, 0, -_BITS):
+        shift = self._shift
+        while shift:
             node = node[(index >> shift) & _MASK]
+            shift -= _BITS
         item: T = node[index & _MASK]
         return item
 
@@ -80,7 +82,11 @@ def _put(node: tuple[Any, ...], shift: int, index: int, item: Any) -> tuple[Any,
     if shift:
         below = node[slot] if slot < len(node) else ()
         item = _put(below, shift - _BITS, index, item)
-    return (*node[:slot], item, *node[slot + 1 :])
+    if slot >= len(node):
+        return (*node, item)
+    items = list(node)
+    items[slot] = item
+    return tuple(items)
 
 
 def _walk(node: tuple[Any, ...], shift: int) -> Iterator[Any]:

@@ -20,7 +20,7 @@ async def start_ready(desk: Desk) -> bool:
     """Open what ready actions have to wait for, start what may start; whether anything was done."""
     before = desk.view.version
     subjects: dict[str, str | None] = {}
-    for action in list(desk.view.unfinished("ready")):
+    for action in desk.view.unfinished("ready"):
         tool = _tool_of(desk, action)
         if tool is not None:
             await _meet(desk, action, tool, subjects)
@@ -70,6 +70,7 @@ async def _meet(
         return
     wanted: str | None = None
     if ruling is Ruling.ASK:
+        await desk.recorder.flush()  # the tool's own code may take its time
         wanted = await subject_of(desk, action, tool)
         if wanted is None:
             return
@@ -142,11 +143,7 @@ async def _start(desk: Desk, action_id: str, approval: str | None) -> bool:
     tool = desk.setup.tools.get(action.tool) if action is not None else None
     if action is None or tool is None:
         return False
-    try:
-        async with asyncio.timeout(tool.timeout_s):
-            objection = await tool.preconditions(action.arguments)
-    except Exception as error:  # noqa: BLE001 - a tool's own code
-        objection = f"its preconditions cannot be checked: {str(error)[:500]}"
+    objection = await _objection(desk, action, tool)
     if objection is not None:
         desk.recorder.must(cmd.CloseAction(action_id, "invalid", objection))
         return False
@@ -159,6 +156,17 @@ async def _start(desk: Desk, action_id: str, approval: str | None) -> bool:
             desk.recorder.must(cmd.CloseAction(action_id, "denied", answer.reason))
         return False
     return True
+
+
+async def _objection(desk: Desk, action: ActionView, tool: Tool) -> str | None:
+    if type(tool).preconditions is Tool.preconditions:
+        return None
+    await desk.recorder.flush()  # the tool's own code may take its time
+    try:
+        async with asyncio.timeout(tool.timeout_s):
+            return await tool.preconditions(action.arguments)
+    except Exception as error:  # noqa: BLE001 - a tool's own code
+        return f"its preconditions cannot be checked: {str(error)[:500]}"
 
 
 def _tool_time(desk: Desk, tool: Tool) -> Cost:

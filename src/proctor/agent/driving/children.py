@@ -59,7 +59,7 @@ async def create_run(journal: Journal, clock: Clock, command: cmd.CreateRun, at_
 
 async def ensure_children(desk: Desk) -> None:
     """Every subtask that the log says was spawned exists, and somebody is told to drive it."""
-    for wait in list(desk.view.waiting("child")):
+    for wait in desk.view.waiting("child"):
         child = str(wait.spec["child"])
         if child in desk.told:
             continue

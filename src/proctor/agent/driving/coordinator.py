@@ -25,6 +25,7 @@ from proctor.kernel.faults import fault_point
 from proctor.store.journal.contract import Lease
 from proctor.store.leases import is_dead
 
+_BACKLOG = 64  # events that are decided and not yet durable, at most between two steps
 _EARLY = 3  # a lease is renewed at a third of its time
 
 
@@ -137,9 +138,11 @@ class Coordinator:
                 break
             await self._snapshot(desk, leaving=False)
             if await self._advance(desk):
+                if desk.recorder.backlog > _BACKLOG:
+                    await desk.recorder.flush()
                 continue
             await desk.recorder.flush()
-            if not desk.woken.is_set() and not desk.busy and not desk.mail and not _came_in(desk):
+            if not desk.woken and not desk.busy and not desk.mail and not _came_in(desk):
                 break
             await self._sleep(desk)
         await self._leave(desk)
@@ -154,22 +157,22 @@ class Coordinator:
             return await finish(desk)
         if state == "verifying":
             return await _verify(desk)
-        if state == "waiting" and any(desk.view.unfinished("unknown", "running")):
+        if state == "waiting" and desk.view.unfinished("unknown", "running"):
             desk.recorder.must(cmd.Move("unblock"))
             return True
         return await self._running(desk) if state == "running" else False
 
     async def _running(self, desk: Desk) -> bool:
-        if not any(desk.view.waiting("workspace")):
+        if not desk.view.waiting("workspace"):
             if ask_unknown(desk):
                 return True
-            if any(desk.view.unfinished("ready")) and await start_ready(desk):
+            if desk.view.unfinished("ready") and await start_ready(desk):
                 await desk.recorder.flush()
                 await ensure_children(desk)
                 return True
             if desk.turn is None and not unresolved(desk.view):
                 return await next_turn(desk)
-        if not desk.busy and any(desk.view.waiting()):
+        if not desk.busy and desk.view.waiting():
             desk.recorder.must(cmd.Move("block", "only others can go on"))
             return True
         return False
@@ -184,18 +187,11 @@ class Coordinator:
 
     async def _sleep(self, desk: Desk) -> None:
         """Until something comes in, a timer is due, or it is time to look into the inbox."""
-        desk.woken.clear()
+        desk.woken = False
         if _came_in(desk) or desk.mail:
             return
-        woken = asyncio.ensure_future(desk.woken.wait())
-        pause = asyncio.ensure_future(self._setup.clock.sleep(self._pause_s(desk)))
-        try:
-            await asyncio.wait({woken, pause}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            woken.cancel()
-            pause.cancel()
-        if pause.done() and not woken.done():
-            desk.mail = True
+        desk.alarm.by(self._setup.clock.monotonic() + self._pause_s(desk))
+        await desk.sleep()
 
     def _pause_s(self, desk: Desk) -> float:
         pauses = [self._setup.timing.poll_s]
@@ -227,15 +223,14 @@ class Coordinator:
             desk.turn.cancel()
             desk.turn = None
             desk.recorder.apply(cmd.CloseTurn(turn.number, "the run was handed over"))
-        for action in list(desk.view.unfinished("running")):
+        for action in desk.view.unfinished("running"):
             await desk.dispatcher.stop(action.id, lambda answer, means: None)
         clock = self._setup.clock
         deadline = clock.monotonic() + self._setup.timing.grace_s
         while desk.dispatcher.running and clock.monotonic() < deadline:
-            desk.woken.clear()
             await self._sleep(desk)
         await take_in(desk)
-        for action in list(desk.view.unfinished("running")):  # whoever comes next has to find out
+        for action in desk.view.unfinished("running"):  # whoever comes next has to find out
             text = "it still ran when the run was handed over"
             desk.recorder.must(
                 cmd.EndAttempt(action.id, action.attempts, action.fence, "lost", text)

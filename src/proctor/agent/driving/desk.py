@@ -8,6 +8,7 @@ from typing import Any
 from proctor.agent.context import Conversation
 from proctor.agent.core import commands as cmd
 from proctor.agent.core.view import View
+from proctor.agent.driving.alarm import Alarm
 from proctor.agent.driving.dispatch import Dispatcher, Ended
 from proctor.agent.driving.recorder import Recorder, now_ms
 from proctor.agent.policy import Policy, Proposal
@@ -34,7 +35,8 @@ class Desk:
         self.stops: dict[str, asyncio.Task[None]] = {}
         self.told: set[str] = set()  # subtasks that are known to exist
         self.undone: set[str] = set()  # actions whose compensation was considered
-        self.woken = asyncio.Event()
+        self.woken = False
+        self.alarm = Alarm(setup.clock, self._look)
         self.mail = True
         self.closing_since: float | None = None
         self.lease_until = 0.0
@@ -43,6 +45,7 @@ class Desk:
         self.conversation = Conversation()
         self.manifest: dict[str, str] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._sleeper: asyncio.Future[None] | None = None
 
     @property
     def view(self) -> View:
@@ -57,15 +60,31 @@ class Desk:
         return now_ms(self.setup.clock)
 
     def wake(self) -> None:
-        self.woken.set()
+        self.woken = True
+        self._rouse()
+
+    def _look(self) -> None:
+        """Time to look into the inbox, and at waits that are due."""
+        self.mail = True
+        self._rouse()
+
+    def _rouse(self) -> None:
+        if self._sleeper is not None and not self._sleeper.done():
+            self._sleeper.set_result(None)
+
+    async def sleep(self) -> None:
+        """Until `wake` is called, or the alarm rings."""
+        self._sleeper = asyncio.get_running_loop().create_future()
+        await self._sleeper
+        self._sleeper = None
 
     def mail_arrived(self) -> None:
         self.mail = True
-        self.woken.set()
+        self.wake()
 
     def ended_attempt(self, ended: Ended) -> None:
         self.attempts.append(ended)
-        self.woken.set()
+        self.wake()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """A task of this run; it is cancelled when the run leaves the desk."""
@@ -76,6 +95,7 @@ class Desk:
 
     async def clear(self) -> None:
         """Cancel everything under way and wait for it."""
+        self.alarm.stop()
         tasks = [task for task in self._tasks if not task.done()]
         for task in tasks:
             task.cancel()

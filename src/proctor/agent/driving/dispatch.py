@@ -7,9 +7,11 @@ connection, a time-out of something that cannot be stopped) is `lost`: the outco
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from proctor.agent.core.view import ActionView
+from proctor.agent.driving.alarm import Alarm
 from proctor.agent.driving.stopping import GRACE_S, stop_groups
 from proctor.agent.tools import (
     Cancel,
@@ -58,7 +60,9 @@ class Execution:
         self.timeout_s = timeout_s
         self.groups: set[int] = set()
         self.work: asyncio.Task[ToolResult] | None = None
-        self.stopping = False
+        self.began = 0.0
+        self.told = False  # how it ended was handed in
+        self.stopping = False  # whoever stops it hands in how it ended
         self.confirmed = False
         self.stopped = asyncio.Event()
 
@@ -74,12 +78,16 @@ class Dispatcher:
         self._ended = ended
         self._grace_s = grace_s
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._alarm = Alarm(clock, self._look_at_time)
         self.running: dict[str, Execution] = {}
 
     def start(self, execution: Execution) -> None:
         """Begin; the attempt's start is in the log."""
         self.running[execution.action.id] = execution
-        self._spawn(self._run(execution))
+        execution.began = self._clock.monotonic()
+        execution.work = self._spawn(self._execute(execution))
+        execution.work.add_done_callback(partial(self._done, execution))
+        self._alarm.by(execution.began + execution.timeout_s)
 
     async def stop(self, action_id: str, tell: Callable[[str, tuple[str, ...]], None]) -> None:
         """Try to stop an execution. `tell(answer, means)` is called with confirmed, refused or
@@ -97,12 +105,14 @@ class Dispatcher:
             means = await self._stop(execution)
             tell("confirmed" if execution.confirmed else "timed_out", means)
             execution.stopped.set()
+            self._tell(execution)
 
     async def close(self) -> None:
         """Give up everything that still runs in this process and wait for its tasks."""
         for execution in list(self.running.values()):
             if execution.groups:
                 await stop_groups(execution.groups, self._clock, self._grace_s)
+        self._alarm.stop()
         tasks = [task for task in self._tasks if not task.done()]
         for task in tasks:
             task.cancel()
@@ -117,27 +127,36 @@ class Dispatcher:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _run(self, execution: Execution) -> None:
-        began = self._clock.monotonic()
-        action = execution.action
-        execution.work = self._spawn(self._execute(execution))
-        timer = self._spawn(self._clock.sleep(execution.timeout_s))
-        try:
-            await asyncio.wait({execution.work, timer}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-        timed_out = not execution.work.done()
-        if timed_out and not execution.stopping and execution.tool.cancel is not Cancel.NONE:
-            execution.stopping = True
+    def _done(self, execution: Execution, _: Any) -> None:
+        """Its coroutine has ended, in time or late."""
+        if execution.told or not execution.stopping:
+            self._tell(execution)
+
+    def _look_at_time(self) -> None:
+        now = self._clock.monotonic()
+        for execution in list(self.running.values()):
+            ends = execution.began + execution.timeout_s
+            if ends > now:
+                self._alarm.by(ends)
+            elif not execution.stopping:
+                execution.stopping = True
+                self._spawn(self._time_out(execution))
+
+    async def _time_out(self, execution: Execution) -> None:
+        assert execution.work is not None
+        if execution.work.done():  # just in time
+            execution.stopping, execution.confirmed = False, True
+        elif execution.tool.cancel is not Cancel.NONE:
             await self._stop(execution)
-            execution.stopped.set()
-        elif execution.stopping:
-            await execution.stopped.wait()
-        tool_ms = int((self._clock.monotonic() - began) * 1000)
-        self.running.pop(action.id, None)
+        execution.stopped.set()
+        self._tell(execution)
+
+    def _tell(self, execution: Execution) -> None:
+        execution.told = True
+        tool_ms = int((self._clock.monotonic() - execution.began) * 1000)
+        if self.running.get(execution.action.id) is execution:
+            del self.running[execution.action.id]
         self._ended(self._outcome(execution, tool_ms))
-        if not execution.work.done():
-            execution.work.add_done_callback(lambda _: self._late(execution, began))
 
     async def _execute(self, execution: Execution) -> ToolResult:
         action = execution.action
@@ -156,10 +175,6 @@ class Dispatcher:
         await asyncio.wait({execution.work}, timeout=self._grace_s)
         execution.confirmed = confirmed and execution.work.done()
         return means
-
-    def _late(self, execution: Execution, began: float) -> None:
-        tool_ms = int((self._clock.monotonic() - began) * 1000)
-        self._ended(self._outcome(execution, tool_ms))
 
     # --- what it came to
 

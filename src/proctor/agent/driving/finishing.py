@@ -25,7 +25,7 @@ async def finish(desk: Desk) -> bool:
     _stop_running(desk)
     begun = ask_unknown(desk)
     _undo(desk)
-    if any(desk.view.unfinished("ready")):
+    if desk.view.unfinished("ready"):
         begun = await start_ready(desk) or begun
     if _late(desk):
         _give_up(desk)
@@ -49,7 +49,7 @@ def _close_turn(desk: Desk) -> None:
 
 
 def _stop_running(desk: Desk) -> None:
-    for action in list(desk.view.unfinished("running")):
+    for action in desk.view.unfinished("running"):
         undoes = action.compensates is not None
         if not undoes and not action.stop and action.id not in desk.stops:
             desk.stops[action.id] = desk.spawn(_stop(desk, action))
@@ -74,13 +74,13 @@ def _late(desk: Desk) -> bool:
 
 def _give_up(desk: Desk) -> None:
     """The time for cleaning up is over: what still runs is not known."""
-    for action in list(desk.view.unfinished("running")):
+    for action in desk.view.unfinished("running"):
         answer = cmd.AnswerStop(action.id, action.attempts, "timed_out")
         desk.recorder.apply(answer)
         text = "it did not end in the time for cleaning up"
         desk.recorder.apply(cmd.EndAttempt(action.id, action.attempts, action.fence, "lost", text))
         desk.dispatcher.running.pop(action.id, None)
-    for action in list(desk.view.unfinished("unknown")):
+    for action in desk.view.unfinished("unknown"):
         known = {"reason": "the time for cleaning up is over"}
         desk.recorder.apply(cmd.Settle(action.id, "cannot_be_settled", "clock", handover=known))
 

@@ -84,7 +84,7 @@ async def _look_at_workspace(desk: Desk, action_id: str) -> None:
 
 def _writers(desk: Desk, action_id: str) -> list[Any]:
     ended = desk.view.action(action_id)
-    running = list(desk.view.unfinished("running", "unknown", "stopped"))
+    running = desk.view.unfinished("running", "unknown", "stopped")
     return running if ended is None else [ended, *running]
 
 
@@ -101,8 +101,11 @@ def revision_of(manifest: Mapping[str, str]) -> str:
 
 def _timers(desk: Desk) -> None:
     """Timers that are over, and conditions that nobody met in time, in the order they were due."""
+    waiting = desk.view.waiting()
+    if not waiting:
+        return
     now = desk.now_ms()
-    due = [w for w in desk.view.waiting() if w.due_ms is not None and w.due_ms <= now]
+    due = [w for w in waiting if w.due_ms is not None and w.due_ms <= now]
     for wait in sorted(due, key=lambda w: (w.due_ms or 0, w.opened_seq)):
         if wait.kind == "timer":
             desk.recorder.apply(cmd.CloseWait(wait.id, "arrived", "clock"))

@@ -1,7 +1,9 @@
 """A view from the log: read in pages, folded event by event."""
 
-from proctor.agent.core.events import decode
-from proctor.agent.core.evolve import evolve
+from collections.abc import Iterator, Sequence
+
+from proctor.agent.core.events import AgentEvent, decode
+from proctor.agent.core.evolve import replayed
 from proctor.agent.core.view import View
 from proctor.agent.driving.snapshots import load_snapshot
 from proctor.kernel.errors import StorageError
@@ -12,14 +14,16 @@ PAGE = 2000
 """Events read at once: memory does not grow with the length of the log."""
 
 
-def replay(view: View, stored: list[StoredEvent]) -> View:
+def replay(view: View, stored: Sequence[StoredEvent]) -> View:
     """`view` after these events. Raises StorageError when they do not follow it."""
-    for item in stored:
-        if item.seq != view.version + 1:
-            raise StorageError(f"run {item.run_id}: event {view.version + 1} is missing")
-        at_ms = round(item.at.timestamp() * 1000)
-        view = evolve(view, decode(item.kind, item.version, item.body), at_ms)
-    return view
+    return replayed(view, _decoded(view.version, stored))
+
+
+def _decoded(version: int, stored: Sequence[StoredEvent]) -> Iterator[tuple[AgentEvent, int]]:
+    for expected, item in enumerate(stored, version + 1):
+        if item.seq != expected:
+            raise StorageError(f"run {item.run_id}: event {expected} is missing")
+        yield decode(item.kind, item.version, item.body), round(item.at.timestamp() * 1000)
 
 
 async def load_view(journal: Journal, run_id: str, view: View | None = None) -> View:

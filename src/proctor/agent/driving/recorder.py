@@ -11,7 +11,8 @@ from datetime import datetime
 
 from proctor.agent.core import events as ev
 from proctor.agent.core.commands import Command, Refusal
-from proctor.agent.core.decide import decide, fold
+from proctor.agent.core.decide import decide
+from proctor.agent.core.evolve import fold
 from proctor.agent.core.projection import moment, needs_barrier, rows
 from proctor.agent.core.view import View
 from proctor.kernel.clock import Clock
@@ -69,6 +70,11 @@ class Recorder:
         """Whether something is decided and not yet durable."""
         return bool(self._events or self._messages)
 
+    @property
+    def backlog(self) -> int:
+        """How many events are decided and not yet durable."""
+        return len(self._events)
+
     def apply(self, command: Command) -> Refusal | Sequence[ev.AgentEvent]:
         """Decide and take the events into the view; they are kept for the next flush."""
         at_ms = now_ms(self._clock)
@@ -103,6 +109,8 @@ class Recorder:
 
     async def flush(self) -> None:
         """Make everything that was decided durable. Raises LostRun, StorageError."""
+        if not self.pending and not self._lock.locked():
+            return
         async with self._lock:
             while self._events or self._messages:
                 if self._lost:

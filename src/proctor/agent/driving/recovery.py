@@ -19,7 +19,7 @@ async def take_over(desk: Desk) -> None:
     fault_point("agent.claimed")
     _check_configuration(desk)
     changed_by = [a for a in desk.view.unfinished("running") if a.effect != "pure"]
-    for action in list(desk.view.unfinished("running")):
+    for action in desk.view.unfinished("running"):
         await _lost(desk, action)
     await _check_workspace(desk, changed_by)
     await _check_approvals(desk)
@@ -72,7 +72,7 @@ async def _check_workspace(desk: Desk, changed_by: list[ActionView]) -> None:
 
 async def _check_approvals(desk: Desk) -> None:
     """An approval that is waited for must be about what would be executed now."""
-    for wait in list(desk.view.waiting("approval")):
+    for wait in desk.view.waiting("approval"):
         action = desk.view.action(wait.action or "")
         tool = desk.setup.tools.get(action.tool) if action is not None else None
         if action is None or tool is None:

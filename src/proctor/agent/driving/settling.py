@@ -15,7 +15,7 @@ _LONGEST_PAUSE_S = 15.0
 def ask_unknown(desk: Desk) -> bool:
     """Begin to ask about every unknown outcome that nobody asks about; whether one was begun."""
     begun = False
-    for action in list(desk.view.unfinished("unknown")):
+    for action in desk.view.unfinished("unknown"):
         if action.id in desk.queries:
             continue
         tool = desk.setup.tools.get(action.tool)

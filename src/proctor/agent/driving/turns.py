@@ -57,24 +57,40 @@ async def next_turn(desk: Desk) -> bool:
             desk.recorder.must(cmd.Close("failed", answer.reason))
             return True
         return False
+    context = TurnContext(view.run_id, len(desk.view.turns), desk.view.budgets.left.steps)
+    if (found := _at_once(desk, given, context)) is not None:
+        take_up(desk, context.turn, found)
+        return True
     await desk.recorder.flush()
     fault_point("agent.turn.requested")
-    desk.turn = desk.spawn(_ask(desk, given, len(desk.view.turns)))
+    desk.turn = desk.spawn(_ask(desk, given, context))
     return True
 
 
-async def _ask(desk: Desk, given: Sequence[Message], number: int) -> None:
-    left = desk.view.budgets.left.steps
-    context = TurnContext(desk.view.run_id, number, left)
+def _at_once(
+    desk: Desk, given: Sequence[Message], context: TurnContext
+) -> Proposal | BaseException | None:
+    try:
+        made = desk.policy.at_once(given, context)
+    except Exception as error:  # noqa: BLE001 - recorded as the turn's end
+        return error
+    return None if made is None else _checked(made)
+
+
+async def _ask(desk: Desk, given: Sequence[Message], context: TurnContext) -> None:
     found: Proposal | BaseException
     try:
-        made: object = await desk.policy.propose(given, context)
-        wrong = f"the policy proposed {type(made).__name__}, not Proposal"
-        found = made if isinstance(made, Proposal) else TypeError(wrong)
+        found = _checked(await desk.policy.propose(given, context))
     except Exception as error:  # noqa: BLE001 - recorded as the turn's end
         found = error
-    desk.replies.append((number, found))
+    desk.replies.append((context.turn, found))
     desk.wake()
+
+
+def _checked(made: object) -> Proposal | TypeError:
+    if isinstance(made, Proposal):
+        return made
+    return TypeError(f"the policy proposed {type(made).__name__}, not Proposal")
 
 
 def take_up(desk: Desk, number: int, found: Proposal | BaseException) -> None:

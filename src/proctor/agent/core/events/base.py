@@ -2,11 +2,11 @@
 
 An event is a frozen dataclass whose fields are JSON values; `encode` and `decode` are the only
 way to and from a journal's body. `VERSION` is the schema version of the bodies: a field that is
-new has a default, so older bodies stay readable.
+new has a default, so older bodies stay readable, and what has its default is not written.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
 from proctor.kernel.errors import StorageError
@@ -25,22 +25,31 @@ class AgentEvent:
 E = TypeVar("E", bound=AgentEvent)
 KINDS: dict[str, type[AgentEvent]] = {}
 """Every kind of event with its class."""
-_FIELDS: dict[type[AgentEvent], tuple[str, ...]] = {}
+_FIELDS: dict[type[AgentEvent], tuple[tuple[str, Any], ...]] = {}
+_NAMES: dict[type[AgentEvent], frozenset[str]] = {}
 
 
 def kind(name: str) -> Callable[[type[E]], type[E]]:
     def register(cls: type[E]) -> type[E]:
         cls.kind = name
         KINDS[name] = cls
-        _FIELDS[cls] = tuple(f.name for f in fields(cls))
+        _FIELDS[cls] = tuple(
+            (f.name, f.default if f.default_factory is MISSING else f.default_factory())
+            for f in fields(cls)
+        )
+        _NAMES[cls] = frozenset(name for name, _ in _FIELDS[cls])
         return cls
 
     return register
 
 
 def encode(event: AgentEvent) -> dict[str, Any]:
-    """The body of an event as JSON."""
-    return {name: getattr(event, name) for name in _FIELDS[type(event)]}
+    """The body of an event as JSON, without what has its default."""
+    return {
+        name: value
+        for name, default in _FIELDS[type(event)]
+        if (value := getattr(event, name)) is not default and value != default
+    }
 
 
 def decode(kind: str, version: int, body: Json) -> AgentEvent:
@@ -51,9 +60,11 @@ def decode(kind: str, version: int, body: Json) -> AgentEvent:
             f"event {kind!r} of version {version} was written by a newer proctor",
             hint="open the run with the version of proctor that wrote it",
         )
-    known = _FIELDS[cls]
-    return cls(**{name: _frozen(value) for name, value in body.items() if name in known})
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    known = _NAMES[cls]
+    return cls(
+        **{
+            name: tuple(value) if type(value) is list else value
+            for name, value in body.items()
+            if name in known
+        }
+    )
