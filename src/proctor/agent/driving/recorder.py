@@ -144,9 +144,10 @@ class Recorder:
         changed = rows(before, self._stored, events, at_last) + inbox
         barrier = needs_barrier(self._stored, events) or bool(messages)
         fence = self.lease.fence
+        moments = {at_ms: moment(at_ms) for _, at_ms in taken}
         stored = [
-            as_stored(event, f"{fence}.{before.version + place + 1}", moment(at_ms))
-            for place, (event, at_ms) in enumerate(taken)
+            as_stored(event, f"{fence}.{seq}", moments[at_ms])
+            for seq, (event, at_ms) in enumerate(taken, before.version + 1)
         ]
         durability = Durability.BARRIER if barrier else Durability.LAZY
         fault_point("agent.append.begin")
