@@ -24,14 +24,16 @@ class Workspace(Protocol):
 class Timing:
     """All in seconds. `lease_ttl_s`: a worker that is silent for so long loses its runs.
     `grace_s`: for each step of stopping something. `query_*`: how an unknown outcome is asked
-    for, the pause doubling. `cancel_s`: how long a cancelled run may clean up. `poll_s`: how often
-    the inbox is looked into for messages of other processes."""
+    for, the pause doubling. `cancel_s`: how long a cancelled run may clean up. `late_s`:
+    how long a worker stays for the end of an execution that could not be stopped. `poll_s`: how
+    often the inbox is looked into for messages of other processes."""
 
     lease_ttl_s: float = 30.0
     grace_s: float = 2.0
     query_pause_s: float = 0.5
     query_deadline_s: float = 60.0
     cancel_s: float = 60.0
+    late_s: float = 60.0
     poll_s: float = 0.5
 
 

@@ -116,19 +116,22 @@ def pretty(value: Any) -> str:
 
 
 SANITIZED_DEPTH = 100
+SANITIZED_VALUES = 200_000
+"""Values in one sanitized copy. A value that holds itself many times over would have no end."""
 _INT_BITS = 14_000  # what the interpreter still turns into decimal digits by default
 
 
 def sanitized(value: Any) -> Any:
-    """A copy of `value` that JSON can hold: odd numbers and types become text.
+    """A copy of `value` that JSON can hold: odd numbers and types become text, and what lies
+    deeper than `SANITIZED_DEPTH` or comes after `SANITIZED_VALUES` values is left out, saying so.
 
     For evidence and diagnostics of plug-ins, where losing the record would be worse than
     changing the type of one field. Never used for observations. Never raises.
     """
-    return _sanitized(value, SANITIZED_DEPTH)
+    return _sanitized(value, SANITIZED_DEPTH, [SANITIZED_VALUES])
 
 
-def _sanitized(value: Any, depth: int) -> Any:
+def _sanitized(value: Any, depth: int, left: list[int]) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -138,13 +141,17 @@ def _sanitized(value: Any, depth: int) -> Any:
     if isinstance(value, dict | list | tuple | set | frozenset):
         if depth == 0:
             return "nested too deeply"
+        left[0] -= len(value)
+        if left[0] < 0:
+            return "left out: too many values"
         if isinstance(value, dict):
-            return {_text(k): _sanitized(v, depth - 1) for k, v in value.items()}
-        return [_sanitized(v, depth - 1) for v in value]
-    return _text(value)
+            return {text_of(k): _sanitized(v, depth - 1, left) for k, v in value.items()}
+        return [_sanitized(v, depth - 1, left) for v in value]
+    return text_of(value)
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """`str(value)`, or that it cannot be shown. Never raises."""
     try:
         return str(value)
     except Exception as error:  # noqa: BLE001 - somebody else's __str__

@@ -13,7 +13,9 @@ from proctor.agent.tools import Toolbox
 from proctor.models.contract import ToolCall
 from proctor.testing.agenttools import all_tools
 
-TIMING = Timing(grace_s=1.0, query_pause_s=0.02, query_deadline_s=5.0, cancel_s=5.0, poll_s=0.05)
+TIMING = Timing(
+    grace_s=1.0, query_pause_s=0.02, query_deadline_s=5.0, cancel_s=5.0, late_s=0.5, poll_s=0.05
+)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from proctor.agent.core.commands import Refusal
 from proctor.agent.core.decide_actions import USED_UP, runnable
 from proctor.agent.core.view import ActionView
 from proctor.agent.driving.desk import Desk
-from proctor.agent.driving.dispatch import Execution
+from proctor.agent.driving.groups import started_group
+from proctor.agent.driving.outcomes import Execution
 from proctor.agent.driving.recorder import LostRun
 from proctor.agent.permissions import Ruling, subject
 from proctor.agent.tools import Need, Tool, ToolContext
-from proctor.environments import proctable
 from proctor.kernel.faults import fault_point
 
 
@@ -28,6 +28,9 @@ async def start_ready(desk: Desk) -> bool:
     for action_id in runnable(desk.view):
         if len(desk.dispatcher.running) + len(started) >= desk.setup.slots:
             break
+        found = desk.view.action(action_id)
+        if found is None or desk.held(found):
+            continue
         if action_id in subjects and await _start(desk, action_id, subjects[action_id]):
             started.append(action_id)
     changed = desk.view.version != before
@@ -186,13 +189,9 @@ def _execute(desk: Desk, action_id: str) -> None:
     reserved = desk.view.budgets.open.get(action.source, Cost()).tool_ms
     timeout_s = min(tool.timeout_s, reserved / 1000) if reserved else tool.timeout_s
     number = action.attempts
-    groups: set[int] = set()
 
-    async def started_group(pgid: int) -> None:
-        groups.add(pgid)
-        ticks = proctable.start_ticks(pgid) or 0
-        desk.recorder.apply(cmd.NoteProcess(action_id, number, pgid, ticks, proctable.boot_id()))
-        await desk.recorder.flush()
+    async def note_group(pgid: int) -> None:
+        await started_group(desk, execution, pgid)
 
     context = ToolContext(
         desk.view.run_id,
@@ -200,8 +199,7 @@ def _execute(desk: Desk, action_id: str) -> None:
         number,
         action.fence,
         action.answer,
-        started_group,
+        note_group,
     )
     execution = Execution(tool, action, context, timeout_s)
-    execution.groups = groups
     desk.dispatcher.start(execution)

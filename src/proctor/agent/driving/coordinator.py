@@ -131,7 +131,7 @@ class Coordinator:
         await take_over(desk)
         while True:
             await take_in(desk)
-            if desk.view.ended and not desk.mail:
+            if desk.view.ended and not desk.mail and not desk.dispatcher.stays():
                 await desk.recorder.flush()
                 break
             if desk.leave:
@@ -142,7 +142,8 @@ class Coordinator:
                     await desk.recorder.flush()
                 continue
             await desk.recorder.flush()
-            if not desk.woken and not desk.busy and not desk.mail and not _came_in(desk):
+            under_way = desk.busy or desk.dispatcher.stays()
+            if not desk.woken and not under_way and not desk.mail and not _came_in(desk):
                 break
             await self._sleep(desk)
         await self._leave(desk)
@@ -176,7 +177,8 @@ class Coordinator:
                 return True
             elif desk.turn is None and not unresolved(desk.view):
                 return await next_turn(desk)
-        if not desk.busy and desk.view.waiting():
+        held = any(desk.held(action) for action in desk.view.unfinished("ready"))
+        if not desk.busy and not held and desk.view.waiting():
             desk.recorder.must(cmd.Move("block", "only others can go on"))
             return True
         return False

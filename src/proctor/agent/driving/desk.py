@@ -7,9 +7,10 @@ from typing import Any
 
 from proctor.agent.context import Conversation
 from proctor.agent.core import commands as cmd
-from proctor.agent.core.view import View
+from proctor.agent.core.view import ActionView, View
 from proctor.agent.driving.alarm import Alarm
-from proctor.agent.driving.dispatch import Dispatcher, Ended
+from proctor.agent.driving.dispatch import Dispatcher
+from proctor.agent.driving.outcomes import Ended
 from proctor.agent.driving.recorder import Recorder, now_ms
 from proctor.agent.policy import Policy, Proposal
 from proctor.agent.setup import Hub, Setup
@@ -26,7 +27,8 @@ class Desk:
         self.hub = hub
         self.recorder = recorder
         self.policy = policy
-        self.dispatcher = Dispatcher(setup.clock, self.ended_attempt, setup.timing.grace_s)
+        timing = setup.timing
+        self.dispatcher = Dispatcher(setup.clock, self.ended_attempt, timing.grace_s, timing.late_s)
         self.attempts: deque[Ended] = deque()
         self.replies: deque[tuple[int, Proposal | BaseException]] = deque()
         self.commands: deque[cmd.Command] = deque()
@@ -55,6 +57,16 @@ class Desk:
     def busy(self) -> bool:
         """Whether something of this run is under way in this process."""
         return bool(self.dispatcher.running or self.queries or self.stops or self.turn)
+
+    def held(self, action: ActionView) -> bool:
+        """Whether another execution of this action still runs here, so that it must not be done
+        again yet. The other side of an idempotent one knows its key: that one is held for a while
+        only."""
+        if action.effect == "pure":
+            return False
+        if action.effect == "idempotent":
+            return self.dispatcher.stays(action.id)
+        return self.dispatcher.lives(action.id)
 
     def now_ms(self) -> int:
         return now_ms(self.setup.clock)

@@ -79,7 +79,7 @@ def _give_up(desk: Desk) -> None:
         desk.recorder.apply(answer)
         text = "it did not end in the time for cleaning up"
         desk.recorder.apply(cmd.EndAttempt(action.id, action.attempts, action.fence, "lost", text))
-        desk.dispatcher.running.pop(action.id, None)
+        desk.dispatcher.abandon(action.id)
     for action in desk.view.unfinished("unknown"):
         known = {"reason": "the time for cleaning up is over"}
         desk.recorder.apply(cmd.Settle(action.id, "cannot_be_settled", "clock", handover=known))

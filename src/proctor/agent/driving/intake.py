@@ -8,8 +8,9 @@ from proctor.agent.core import events as ev
 from proctor.agent.core.budgets import Cost
 from proctor.agent.core.commands import Refusal
 from proctor.agent.driving.desk import Desk
-from proctor.agent.driving.dispatch import Ended
+from proctor.agent.driving.outcomes import Ended
 from proctor.agent.driving.turns import take_up
+from proctor.agent.driving.wholes import kept
 from proctor.kernel import jsontext
 from proctor.kernel.digest import of_json
 from proctor.kernel.faults import fault_point
@@ -38,13 +39,7 @@ async def take_in(desk: Desk) -> None:
 
 
 async def _attempt(desk: Desk, ended: Ended) -> None:
-    evidence: dict[str, Any] = dict(ended.evidence)
-    if ended.whole is not None:
-        data = ended.whole.encode("utf-8", "surrogatepass")
-        fault_point("agent.blob.begin")
-        evidence["output"] = await desk.recorder.journal.put_blob(data, "text/plain")
-        evidence["output_bytes"] = len(data)
-        fault_point("agent.blob.kept")
+    evidence = dict(ended.evidence) | await kept(desk, ended.whole)
     fault_point("agent.result.arrived")
     found = desk.recorder.apply(
         cmd.EndAttempt(

@@ -108,6 +108,10 @@ class Recorder:
         """Put a message into another run's inbox together with the events of the next flush."""
         self._messages.append(message)
 
+    def fail(self, error: Exception) -> None:
+        """Something of this run that had to be kept was not: the next flush raises."""
+        self._failure = self._failure or error
+
     async def flush(self) -> None:
         """Make everything that was decided durable. Raises LostRun, StorageError.
 
