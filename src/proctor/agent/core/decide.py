@@ -11,6 +11,7 @@ from proctor.agent.core import commands as cmd
 from proctor.agent.core import decide_actions as actions
 from proctor.agent.core import decide_ending as ending
 from proctor.agent.core import events as ev
+from proctor.agent.core.budgets import NOTHING, flaw
 from proctor.agent.core.deciding import Decision, cannot, effects_of, op_key, refuse
 from proctor.agent.core.evolve import fold
 from proctor.agent.core.view import View
@@ -33,6 +34,8 @@ def _create(view: View, command: cmd.CreateRun, now_ms: int) -> Decision:
         return refuse("state", f"run {view.run_id!r} exists")
     if command.on_unknown not in ("wait", "tell_model", "stop_run"):
         return refuse("state", "on_unknown is wait, tell_model or stop_run")
+    if problem := flaw(command.limits):
+        return refuse("budget", problem)
     created = ev.RunCreated(
         command.run_id,
         command.task,
@@ -129,7 +132,7 @@ def _request_turn(view: View, command: cmd.RequestTurn, now_ms: int) -> Decision
         return refuse("blocked", f"turn {view.open_turn.number} is open")
     if blockers := actions.unresolved(view):
         return refuse("blocked", "open: " + ", ".join(blockers))
-    problem = view.budgets.problem(command.reserve)
+    problem = flaw(command.reserve) or view.budgets.problem(command.reserve)
     if problem or (left := view.budgets.exhausted):
         return refuse("budget", problem or f"budget {left} is spent")
     number = len(view.turns) + 1
@@ -146,7 +149,10 @@ def _reply(view: View, command: cmd.Reply, now_ms: int) -> Decision:
     calls = tuple(
         {"call_id": c.call_id, "tool": c.tool, "arguments": c.arguments} for c in command.calls
     )
-    replied = ev.TurnReplied(command.turn, command.text, calls, command.cost.to_json())
+    cost = command.cost
+    if flaw(cost):  # it cannot be reckoned with: what was reserved counts as spent
+        cost = view.budgets.open.get(f"t{turn.number}", NOTHING)
+    replied = ev.TurnReplied(command.turn, command.text, calls, cost.to_json())
     closed = view.cancel is not None or view.state == "finishing"
     events: list[ev.AgentEvent] = [replied]
     number = len(view.actions)

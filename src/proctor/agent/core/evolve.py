@@ -10,6 +10,7 @@ from typing import Any
 
 from proctor.agent.core import events as ev
 from proctor.agent.core import evolve_actions as on
+from proctor.agent.core.answers import expiry
 from proctor.agent.core.budgets import Budgets, Cost, Limits
 from proctor.agent.core.changing import changed, complete, copied
 from proctor.agent.core.evolve_actions import Changes
@@ -178,7 +179,8 @@ def _cancel(view: View, event: ev.CancelRequested, at_ms: int) -> Changes:
 
 
 def _granted(view: View, event: ev.PermissionGranted, at_ms: int) -> Changes:
-    return {"grants": {**view.grants, event.subject: event.expires_ms}}
+    until = expiry({"expires_ms": event.expires_ms})
+    return {"grants": {**view.grants, event.subject: until}}
 
 
 def _epoch(view: View, event: ev.EpochChanged, at_ms: int) -> Changes:
