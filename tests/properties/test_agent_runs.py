@@ -70,6 +70,13 @@ def cost(n, m):
 MAKE = {
     "move": lambda v, n, m: cmd.Move(pick(("block", "unblock", "suspend", "resume"), n)),
     "ask": lambda v, n, m: cmd.RequestTurn(cost(n, m)),
+    "take": lambda v, n, m: cmd.TakeTurn(
+        cost(n, m),
+        {"messages": n},
+        "t",
+        tuple(proposed(n + k, m) for k in range(n % 3)),
+        cost(m, n),
+    ),
     "reply": lambda v, n, m: cmd.Reply(
         len(v.turns), "t", tuple(proposed(n + k, (m + k) % 10) for k in range(n % 4)), cost(n, m)
     ),

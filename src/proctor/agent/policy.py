@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from proctor.agent.context import Message
-from proctor.agent.core.budgets import Cost
+from proctor.agent.core.budgets import ONE_STEP, Cost
 from proctor.models.contract import ToolCall
 
 
@@ -39,7 +39,7 @@ class Policy(ABC):
 
     def worst_case(self, messages: Sequence[Message]) -> Cost:
         """What one turn can cost at most; reserved before it is asked for."""
-        return Cost(steps=1)
+        return ONE_STEP
 
     def at_once(self, messages: Sequence[Message], context: TurnContext) -> Proposal | None:
         """The next turn if it is known without asking anybody, else None (the default): then

@@ -26,6 +26,8 @@ class Cost:
     wall_ms: int = 0
 
     def __add__(self, other: "Cost") -> "Cost":
+        if other is NOTHING:
+            return self
         return Cost(
             self.usd + other.usd,
             self.tokens + other.tokens,
@@ -35,6 +37,8 @@ class Cost:
         )
 
     def __sub__(self, other: "Cost") -> "Cost":
+        if other is NOTHING:
+            return self
         return Cost(
             self.usd - other.usd,
             self.tokens - other.tokens,
@@ -47,6 +51,8 @@ class Cost:
         """Only what is not zero; money as text."""
         if self is NOTHING:
             return {}
+        if self is ONE_STEP:
+            return dict(_ONE_STEP)
         found: dict[str, Any] = {n: v for n in DIMENSIONS[1:] if (v := getattr(self, n))}
         if self.usd:
             found["usd"] = format(self.usd, "f")
@@ -56,6 +62,8 @@ class Cost:
     def from_json(cls, data: Mapping[str, Any]) -> "Cost":
         if not data:
             return NOTHING
+        if data == _ONE_STEP:
+            return ONE_STEP
         return cls(
             Decimal(data["usd"]) if "usd" in data else ZERO,
             *[int(data.get(name, 0)) for name in DIMENSIONS[1:]],
@@ -63,6 +71,8 @@ class Cost:
 
 
 NOTHING = Cost()
+ONE_STEP = Cost(steps=1)
+_ONE_STEP = {"steps": 1}
 _MOST = 10**15
 _DIGITS = 30  # behind the point, and in all: no text of money is longer than that
 
@@ -80,6 +90,8 @@ def problem_of(value: Any, name: str) -> str | None:
 def flaw(amounts: "Cost | Limits") -> str | None:
     """Why these are not amounts to reckon with (negative, not finite, of another type), or None.
     What a policy, a tool or a message says is asked here first."""
+    if amounts is NOTHING or amounts is ONE_STEP or amounts is UNLIMITED:
+        return None
     for name in DIMENSIONS:
         value = getattr(amounts, name)
         if value is not None and (found := problem_of(value, name)):
@@ -187,6 +199,10 @@ class Budgets:
         rest = {name: cost for name, cost in self.open.items() if name != source}
         spent = self.spent + (held if actual is None else actual)
         return Budgets(self.limits, spent, self.reserved - held, rest)
+
+    def spend(self, amount: Cost) -> "Budgets":
+        """With `amount` spent without a reservation."""
+        return Budgets(self.limits, self.spent + amount, self.reserved, self.open)
 
     def charge_wall(self, passed_ms: int) -> "Budgets":
         """With wall time spent without a reservation."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from proctor.agent.core.budgets import Cost, Limits
+from proctor.agent.core.budgets import NOTHING, ONE_STEP, Cost, Limits
 from proctor.agent.core.locks import Access
 
 Json = Mapping[str, Any]
@@ -71,7 +71,7 @@ class Receive(Command):
 
 @dataclass(frozen=True, slots=True)
 class RequestTurn(Command):
-    reserve: Cost = Cost(steps=1)
+    reserve: Cost = ONE_STEP
     assembled: Json = field(default_factory=dict)
 
 
@@ -96,7 +96,18 @@ class Reply(Command):
     turn: int
     text: str = ""
     calls: tuple[ProposedCall, ...] = ()
-    cost: Cost = Cost(steps=1)
+    cost: Cost = ONE_STEP
+
+
+@dataclass(frozen=True, slots=True)
+class TakeTurn(Command):
+    """A turn that was known at once: `RequestTurn` and its `Reply` in one."""
+
+    reserve: Cost = ONE_STEP
+    assembled: Json = field(default_factory=dict)
+    text: str = ""
+    calls: tuple[ProposedCall, ...] = ()
+    cost: Cost = ONE_STEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +174,7 @@ class StartAttempt(Command):
 
     action: str
     fence: int
-    reserve: Cost = Cost()
+    reserve: Cost = NOTHING
     approval: str | None = None
 
 
@@ -179,7 +190,7 @@ class EndAttempt(Command):
     text: str = ""
     evidence: Json = field(default_factory=dict)
     timed_out: bool = False
-    cost: Cost = Cost()
+    cost: Cost = NOTHING
     objection: str | None = None
 
 

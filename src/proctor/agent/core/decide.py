@@ -11,7 +11,7 @@ from proctor.agent.core import commands as cmd
 from proctor.agent.core import decide_actions as actions
 from proctor.agent.core import decide_ending as ending
 from proctor.agent.core import events as ev
-from proctor.agent.core.budgets import NOTHING, flaw
+from proctor.agent.core.budgets import NOTHING, Cost, flaw
 from proctor.agent.core.deciding import Decision, cannot, effects_of, op_key, refuse
 from proctor.agent.core.evolve import fold
 from proctor.agent.core.view import View
@@ -124,6 +124,14 @@ def _diverge(view: View, command: cmd.Diverge, now_ms: int) -> Decision:
 
 
 def _request_turn(view: View, command: cmd.RequestTurn, now_ms: int) -> Decision:
+    if (refusal := _no_turn(view, command.reserve)) is not None:
+        return refusal
+    number = len(view.turns) + 1
+    return (ev.TurnRequested(number, command.reserve.to_json(), command.assembled),)
+
+
+def _no_turn(view: View, reserve: Cost) -> cmd.Refusal | None:
+    """Why no turn can be asked for now, or None."""
     if view.state != "running":
         return refuse("state", f"the run is {view.state}")
     if view.cancel is not None:
@@ -132,37 +140,50 @@ def _request_turn(view: View, command: cmd.RequestTurn, now_ms: int) -> Decision
         return refuse("blocked", f"turn {view.open_turn.number} is open")
     if blockers := actions.unresolved(view):
         return refuse("blocked", "open: " + ", ".join(blockers))
-    problem = flaw(command.reserve) or view.budgets.problem(command.reserve)
+    problem = flaw(reserve) or view.budgets.problem(reserve)
     if problem or (left := view.budgets.exhausted):
         return refuse("budget", problem or f"budget {left} is spent")
-    number = len(view.turns) + 1
-    return (ev.TurnRequested(number, command.reserve.to_json(), command.assembled),)
+    return None
 
 
 def _reply(view: View, command: cmd.Reply, now_ms: int) -> Decision:
     turn = view.open_turn
     if turn is None or turn.number != command.turn:
         return refuse("late", f"turn {command.turn} is not open")
-    ids = [call.call_id for call in command.calls]
+    return _taken_up(view, command.turn, command)
+
+
+def _take_turn(view: View, command: cmd.TakeTurn, now_ms: int) -> Decision:
+    if (refusal := _no_turn(view, command.reserve)) is not None:
+        return refusal
+    return _taken_up(view, len(view.turns) + 1, command, command.assembled)
+
+
+def _taken_up(
+    view: View, number: int, said: cmd.Reply | cmd.TakeTurn, assembled: cmd.Json | None = None
+) -> Decision:
+    """A reply and what it asks for."""
+    ids = [call.call_id for call in said.calls]
     if len(set(ids)) != len(ids) or not all(ids):
         return refuse("key", "every call of a turn needs an id of its own")
     calls = tuple(
-        {"call_id": c.call_id, "tool": c.tool, "arguments": c.arguments} for c in command.calls
+        [{"call_id": c.call_id, "tool": c.tool, "arguments": c.arguments} for c in said.calls]
     )
-    cost = command.cost
+    cost = said.cost
     if flaw(cost):  # it cannot be reckoned with: what was reserved counts as spent
-        cost = view.budgets.open.get(f"t{turn.number}", NOTHING)
-    replied = ev.TurnReplied(command.turn, command.text, calls, cost.to_json())
+        held = view.budgets.open.get(f"t{number}", NOTHING)
+        cost = said.reserve if isinstance(said, cmd.TakeTurn) else held
+    spent = cost.to_json()
+    events: list[ev.AgentEvent] = [ev.TurnReplied(number, said.text, calls, spent, assembled or {})]
     closed = view.cancel is not None or view.state == "finishing"
-    events: list[ev.AgentEvent] = [replied]
-    number = len(view.actions)
-    for call in command.calls:
+    count = len(view.actions)
+    for call in said.calls:
         problem = "the run was ended before it could be executed" if closed else call.problem
         if problem is not None:
-            events.append(ev.CallRefused(command.turn, call.call_id, call.tool, problem))
+            events.append(ev.CallRefused(number, call.call_id, call.tool, problem))
             continue
-        number += 1
-        events.append(_accepted(view, call, f"a{number}", command.turn))
+        count += 1
+        events.append(_accepted(view, call, f"a{count}", number))
     return tuple(events)
 
 
@@ -178,7 +199,7 @@ def _accepted(
         call.effect,
         call.arguments,
         op_key(view.run_id, action, call.tool, call.arguments),
-        tuple((access.mode.value, access.path) for access in call.resources),
+        tuple([(access.mode.value, access.path) for access in call.resources]),
         call.max_attempts,
         compensates,
     )
@@ -239,6 +260,7 @@ _RULES: dict[type[cmd.Command], Callable[[View, Any, int], Decision]] = {
     cmd.Diverge: _diverge,
     cmd.RequestTurn: _request_turn,
     cmd.Reply: _reply,
+    cmd.TakeTurn: _take_turn,
     cmd.CloseTurn: _close_turn,
     cmd.Compensate: _compensate,
     cmd.GiveCandidate: _give_candidate,

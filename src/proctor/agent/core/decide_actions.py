@@ -1,5 +1,7 @@
 """The rules of actions: waits, attempts, and outcomes that are not known."""
 
+from itertools import takewhile
+
 from proctor.agent.core import commands as cmd
 from proctor.agent.core import answers
 from proctor.agent.core import events as ev
@@ -8,7 +10,7 @@ from proctor.agent.core.deciding import Decision, refuse
 from proctor.agent.core.drawing import drawn
 from proctor.agent.core.evolve_actions import child_cost
 from proctor.agent.core.giving_up import asked, closed, ended_wait, nothing_new
-from proctor.agent.core.locks import startable
+from proctor.agent.core.locks import fits_beside, startable
 from proctor.agent.core.view import ActionView, View, WaitView
 from proctor.kernel.agent_states import ACTION, RUN
 
@@ -45,6 +47,14 @@ def runnable(view: View) -> tuple[str, ...]:
         return tuple([a.id for a in ready])
     places = startable(held, [a.resources for a in ready])
     return tuple(ready[place].id for place in places)
+
+
+def _is_free(view: View, action: ActionView) -> bool:
+    """Whether a ready action is among the runnable ones: looks no further than to itself."""
+    ready = [a for a in view.unfinished("ready") if view.cancel is None or a.compensates]
+    before = takewhile(lambda a: a.id != action.id, ready)
+    taken = [a.resources for a in (*before, *holders(view))]
+    return not taken or fits_beside(action.resources, taken)
 
 
 # --- waits
@@ -202,7 +212,7 @@ def start_attempt(view: View, command: cmd.StartAttempt, now_ms: int) -> Decisio
         return refuse("attempts", USED_UP)
     if command.approval is not None and not _approved(view, action, command.approval, now_ms):
         return refuse("approval", "not approved as it is now")
-    if action.id not in runnable(view):
+    if not _is_free(view, action):
         return refuse("locks", "another action uses the same resources")
     if problem := flaw(command.reserve) or view.budgets.problem(command.reserve):
         return refuse("budget", problem)
@@ -245,10 +255,11 @@ def end_attempt(view: View, command: cmd.EndAttempt, now_ms: int) -> Decision:
         command.evidence,
         command.timed_out,
         command.cost.to_json(),
+        command.outcome == "result" and command.objection is None,
     )
     if outcome == "lost":
         return (ended, *after_unknown(view, action))
-    if outcome == "result":
+    if outcome == "result" and command.objection is not None:
         return (ended, *_judged(view, action, command.objection))
     return (ended,)
 

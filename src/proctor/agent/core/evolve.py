@@ -146,6 +146,12 @@ def _turn_requested(view: View, event: ev.TurnRequested, at_ms: int) -> Changes:
 
 
 def _turn_replied(view: View, event: ev.TurnReplied, at_ms: int) -> Changes:
+    if event.turn == len(view.turns) + 1 and view.open_turn is None:  # known at once
+        return {
+            "turns": view.turns.append(TurnView(event.turn, "replied", event.text, event.calls)),
+            "items": view.items.append(("turn", event.turn)),
+            "budgets": view.budgets.spend(Cost.from_json(event.cost)),
+        }
     turn = _open_turn(view, event.turn)
     replied = changed(turn, state="replied", text=event.text, calls=event.calls)
     return {

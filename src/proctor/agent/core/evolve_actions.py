@@ -99,15 +99,19 @@ def attempt_ended(view: View, event: ev.AttemptEnded, at_ms: int) -> Changes:
     action = _get(view, event.action)
     if event.attempt != action.attempts:
         raise IllegalTransition(f"attempt {event.attempt} of {event.action} is superseded")
-    ended = _advance(
+    state = ACTION.advance(action.state, event.outcome)
+    if event.accepted:
+        state = ACTION.advance(state, "accepted")
+    ended = changed(
         action,
-        event.outcome,
+        state=state,
         text=event.text,
         evidence=event.evidence,
         timed_out=event.timed_out,
         ended_seq=view.version + 1,
         past=_past(action, event.outcome),
         unknown_ms=at_ms if event.outcome == "lost" else action.unknown_ms,
+        reason="" if event.accepted else action.reason,
     )
     budgets = view.budgets
     if event.outcome != "lost":  # what is unknown keeps its reservation

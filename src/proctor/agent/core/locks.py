@@ -9,6 +9,7 @@ conflict with it, so nobody starves.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 MAX_DEPTH = 64
 """Parts of a path; what lies deeper is locked at this depth."""
@@ -106,9 +107,25 @@ def startable(
     return tuple(found)
 
 
-def _marks(access: Access) -> Iterable[tuple[Parts, str]]:
-    parts = access.parts
-    intent = _INTENT[access.mode]
-    for depth in range(len(parts)):
-        yield parts[:depth], intent
-    yield parts, access.mode.value
+def fits_beside(wanted: Sequence[Access], taken: Iterable[Sequence[Access]]) -> bool:
+    """Whether `wanted` can be held while each of `taken` is, or waits before it."""
+    table = LockTable()
+    for number, accesses in enumerate(taken):
+        table.hold(number, accesses)
+    return table.fits(wanted)
+
+
+def _marks(access: Access) -> tuple[tuple[Parts, str], ...]:
+    if len(access.path) > _SHORT:  # an agent's word: not to be kept
+        return _marks_made(access.mode, access.path)
+    return _marks_kept(access.mode, access.path)
+
+
+def _marks_made(mode: Mode, path: str) -> tuple[tuple[Parts, str], ...]:
+    parts = Access(mode, path).parts
+    above = [(parts[:depth], _INTENT[mode]) for depth in range(len(parts))]
+    return (*above, (parts, mode.value))
+
+
+_SHORT = 200
+_marks_kept = lru_cache(maxsize=1024)(_marks_made)

@@ -17,6 +17,10 @@ _NEEDS_BARRIER = frozenset((
 ))  # fmt: skip
 
 
+_OF_WAITS = (ev.WaitOpened, ev.WaitClosed)
+_OF_ATTEMPTS = (ev.AttemptStarted, ev.AttemptEnded)
+
+
 def moment(at_ms: int) -> datetime:
     """UTC milliseconds as the journal's time."""
     return datetime.fromtimestamp(at_ms / 1000, UTC)
@@ -31,7 +35,7 @@ def needs_barrier(view: View, events: Sequence[ev.AgentEvent]) -> bool:
             return True
         if isinstance(event, ev.RunMoved) and event.by:
             return True
-        if isinstance(event, ev.AttemptStarted | ev.AttemptEnded):
+        if isinstance(event, _OF_ATTEMPTS):
             action = view.action(event.action)
             effect = "non_repeatable" if action is None else action.effect
             if effect == "non_repeatable" or (effect != "pure" and kind is ev.AttemptStarted):
@@ -53,7 +57,7 @@ def rows(before: View, view: View, events: Sequence[ev.AgentEvent], at_ms: int) 
             actions[name] = None
         if (make := _ROWS.get(type(event))) is not None:
             found.append(make(view, event, seq, at_ms))
-        if isinstance(event, ev.WaitOpened | ev.WaitClosed):
+        if isinstance(event, _OF_WAITS):
             waits[event.wait] = None
             wait = view.wait(event.wait)
             if wait is not None and wait.action is not None:

@@ -164,11 +164,15 @@ class View:
 
     def unfinished(self, *states: str) -> list[ActionView]:
         """Open actions in these states (all of them by default), in order of acceptance."""
+        if not self.open_actions:
+            return []
         found = [self.actions[int(name[1:]) - 1] for name in self.open_actions]
         return [a for a in found if a.state in states] if states else found
 
     def waiting(self, *kinds: str) -> list[WaitView]:
         """Open waits of these kinds (all of them by default), in order of opening."""
+        if not self.open_waits:
+            return []
         found = [self.waits[int(name[1:]) - 1] for name in self.open_waits]
         return [w for w in found if w.kind in kinds] if kinds else found
 

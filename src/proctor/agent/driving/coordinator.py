@@ -163,14 +163,18 @@ class Coordinator:
         return await self._running(desk) if state == "running" else False
 
     async def _running(self, desk: Desk) -> bool:
-        if not desk.view.waiting("workspace"):
-            if ask_unknown(desk):
+        view = desk.view
+        if not view.waiting("workspace"):
+            if not view.open_actions:
+                if desk.turn is None:
+                    return await next_turn(desk)
+            elif ask_unknown(desk):
                 return True
-            if desk.view.unfinished("ready") and await start_ready(desk):
+            elif view.unfinished("ready") and await start_ready(desk):
                 await desk.recorder.flush()
                 await ensure_children(desk)
                 return True
-            if desk.turn is None and not unresolved(desk.view):
+            elif desk.turn is None and not unresolved(desk.view):
                 return await next_turn(desk)
         if not desk.busy and desk.view.waiting():
             desk.recorder.must(cmd.Move("block", "only others can go on"))

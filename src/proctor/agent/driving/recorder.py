@@ -63,12 +63,13 @@ class Recorder:
         self._messages: list[Message] = []
         self._inbox: list[Row] = []
         self._lock = asyncio.Lock()
-        self._lost = False
+        self._failure: Exception | None = None  # then the view may be ahead of the log
 
     @property
     def pending(self) -> bool:
-        """Whether something is decided and not yet durable."""
-        return bool(self._events or self._messages)
+        """Whether something is decided and not yet known to be durable."""
+        under_way = self._lock.locked() or self._failure is not None
+        return bool(self._events or self._messages or under_way)
 
     @property
     def backlog(self) -> int:
@@ -108,14 +109,30 @@ class Recorder:
         self._messages.append(message)
 
     async def flush(self) -> None:
-        """Make everything that was decided durable. Raises LostRun, StorageError."""
-        if not self.pending and not self._lock.locked():
+        """Make everything that was decided durable. Raises LostRun, StorageError.
+
+        What another task took along is waited for. Once an append has failed nothing is durable
+        for certain any more, so every later call raises too, whoever made the one that failed.
+        """
+        if not self.pending:
             return
         async with self._lock:
-            while self._events or self._messages:
-                if self._lost:
-                    raise LostRun(f"run {self.view.run_id} has another owner")
-                await self._commit()
+            while True:
+                if self._failure is not None:
+                    raise self._failure
+                if not (self._events or self._messages):
+                    return
+                await self._commit_or_fail()
+
+    async def _commit_or_fail(self) -> None:
+        try:
+            await self._commit()
+        except Exception as error:
+            self._failure = error
+            raise
+        except BaseException:  # cancelled: it may be in the log or not
+            self._failure = LostRun(f"an append to run {self.view.run_id} was cut off")
+            raise
 
     async def _commit(self) -> None:
         taken, self._events = self._events, []
@@ -127,9 +144,10 @@ class Recorder:
         changed = rows(before, self._stored, events, at_last) + inbox
         barrier = needs_barrier(self._stored, events) or bool(messages)
         fence = self.lease.fence
+        moments = {at_ms: moment(at_ms) for _, at_ms in taken}
         stored = [
-            as_stored(event, f"{fence}.{before.version + place + 1}", moment(at_ms))
-            for place, (event, at_ms) in enumerate(taken)
+            as_stored(event, f"{fence}.{seq}", moments[at_ms])
+            for seq, (event, at_ms) in enumerate(taken, before.version + 1)
         ]
         durability = Durability.BARRIER if barrier else Durability.LAZY
         fault_point("agent.append.begin")
@@ -141,9 +159,7 @@ class Recorder:
                 fault_point("agent.append.done")
                 return
             if isinstance(answer, Conflict):
-                self._lost = True
                 raise LostRun(f"run {self.view.run_id} is at fence {answer.fence}, not {fence}")
             await self._clock.sleep(_COMMIT_PAUSE_S * 2**number)
         assert isinstance(answer, CommitUnknown)
-        self._lost = True  # what is in memory may not be in the log: somebody has to load it again
         raise StorageError(f"an append to run {self.view.run_id} has no answer: {answer.reason}")

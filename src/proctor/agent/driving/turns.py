@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from proctor.agent.context import Message, assembled
 from proctor.agent.core import commands as cmd
-from proctor.agent.core.budgets import Cost
+from proctor.agent.core.budgets import ONE_STEP, Cost
 from proctor.agent.core.commands import Refusal
 from proctor.agent.core.locks import Access
 from proctor.agent.core.view import View
@@ -49,22 +49,52 @@ async def next_turn(desk: Desk) -> bool:
     except Exception as error:  # noqa: BLE001 - somebody else's code: the run ends, saying so
         desk.recorder.must(cmd.Close("failed", f"the policy failed: {str(error)[:2000]}"))
         return True
-    if not reserve.steps:
-        reserve += Cost(steps=1)
-    answer = desk.recorder.apply(cmd.RequestTurn(reserve, assembled(view, given)))
-    if isinstance(answer, Refusal):
-        if answer.code == "budget":
-            desk.recorder.must(cmd.Close("failed", answer.reason))
-            return True
-        return False
-    context = TurnContext(view.run_id, len(desk.view.turns), desk.view.budgets.left.steps)
-    if (found := _at_once(desk, given, context)) is not None:
-        take_up(desk, context.turn, found)
+    reserve = _at_least_a_step(reserve)
+    left = view.budgets.left.steps
+    left = None if left is None else left - reserve.steps
+    context = TurnContext(view.run_id, len(view.turns) + 1, left)
+    known = _at_once(desk, given, context)
+    if isinstance(known, Proposal):
+        return _take(desk, reserve, given, known)
+    if not _asked_for(desk, cmd.RequestTurn(reserve, assembled(view, given))):
+        return desk.view is not view
+    if known is not None:
+        take_up(desk, context.turn, known)
         return True
     await desk.recorder.flush()
     fault_point("agent.turn.requested")
     desk.turn = desk.spawn(_ask(desk, given, context))
     return True
+
+
+def _asked_for(desk: Desk, command: cmd.RequestTurn) -> bool:
+    """Whether the turn is recorded; a run without the budget for it ends."""
+    answer = desk.recorder.apply(command)
+    if not isinstance(answer, Refusal):
+        return True
+    if answer.code == "budget":
+        desk.recorder.must(cmd.Close("failed", answer.reason))
+    return False
+
+
+def _take(desk: Desk, reserve: Cost, given: Sequence[Message], known: Proposal) -> bool:
+    """Record a turn that is known at once; whether anything was done."""
+    view = desk.view
+    fault_point("agent.turn.replied")
+    calls = tuple([proposed(desk.setup.tools, call) for call in known.calls])
+    cost = _at_least_a_step(reserve if known.cost is None else known.cost)
+    record = assembled(view, given)
+    answer = desk.recorder.apply(cmd.TakeTurn(reserve, record, known.text, calls, cost))
+    if isinstance(answer, Refusal) and answer.code == "key":
+        if _asked_for(desk, cmd.RequestTurn(reserve, record)):
+            desk.recorder.must(cmd.CloseTurn(len(desk.view.turns), answer.reason))
+    elif isinstance(answer, Refusal) and answer.code == "budget":
+        desk.recorder.must(cmd.Close("failed", answer.reason))
+    return desk.view is not view
+
+
+def _at_least_a_step(cost: Cost) -> Cost:
+    return cost if cost.steps else cost + ONE_STEP
 
 
 def _at_once(
@@ -104,10 +134,8 @@ def take_up(desk: Desk, number: int, found: Proposal | BaseException) -> None:
     calls = tuple(proposed(desk.setup.tools, call) for call in found.calls)
     cost = found.cost
     if cost is None:
-        cost = desk.view.budgets.open.get(f"t{number}", Cost(steps=1))
-    elif not cost.steps:
-        cost += Cost(steps=1)
-    answer = desk.recorder.apply(cmd.Reply(number, found.text, calls, cost))
+        cost = desk.view.budgets.open.get(f"t{number}", ONE_STEP)
+    answer = desk.recorder.apply(cmd.Reply(number, found.text, calls, _at_least_a_step(cost)))
     if isinstance(answer, Refusal) and answer.code == "key":
         desk.recorder.apply(cmd.CloseTurn(number, answer.reason))
 

@@ -89,7 +89,9 @@ class AttemptStarted(AgentEvent):
 @dataclass(frozen=True, slots=True)
 class AttemptEnded(AgentEvent):
     """`outcome` is an event of the action's table: result, rejected, refused,
-    stopped_without_effect, lost. `timed_out`: a result, known because the stop was confirmed."""
+    stopped_without_effect, lost. `timed_out`: a result, known because the stop was confirmed.
+    `accepted`: a result that nothing is to be said against, so that its action is done; else an
+    `action.judged` follows."""
 
     action: str
     attempt: int
@@ -99,6 +101,7 @@ class AttemptEnded(AgentEvent):
     evidence: Json = field(default_factory=dict)
     timed_out: bool = False
     cost: Json = field(default_factory=dict)
+    accepted: bool = False
 
 
 @kind("attempt.late")

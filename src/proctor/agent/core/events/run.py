@@ -131,12 +131,14 @@ class TurnRequested(AgentEvent):
 @kind("turn.replied")
 @dataclass(frozen=True, slots=True)
 class TurnReplied(AgentEvent):
-    """`calls`: `{call_id, tool, arguments}` each, in the model's order."""
+    """`calls`: `{call_id, tool, arguments}` each, in the model's order. Without a request before it
+    this is a turn that was known at once; `assembled` then says what went into its input."""
 
     turn: int
     text: str = ""
     calls: tuple[Json, ...] = ()
     cost: Json = field(default_factory=dict)
+    assembled: Json = field(default_factory=dict)
 
 
 @kind("turn.closed")
