@@ -21,6 +21,8 @@ USED_UP = "its attempts are used up"
 def unresolved(view: View) -> list[str]:
     """What has to come to rest before the policy is asked again. An action that is `stopped` does
     not count when the model is to be told so."""
+    if not view.open_actions and not view.open_waits:
+        return []
     told = view.on_unknown == "tell_model"
     found = [a.id for a in view.unfinished() if not (told and a.state == "stopped")]
     return found + [w.id for w in view.waiting("workspace")]
@@ -42,19 +44,21 @@ def holders(view: View) -> list[ActionView]:
 def runnable(view: View) -> tuple[str, ...]:
     """Ready actions whose locks are free, first come first served."""
     ready = [a for a in view.unfinished("ready") if view.cancel is None or a.compensates]
-    held = [a.resources for a in holders(view)]
-    if not held and len(ready) < 2:
+    if len(view.open_actions) < 2:
         return tuple([a.id for a in ready])
+    held = [a.resources for a in holders(view)]
     places = startable(held, [a.resources for a in ready])
     return tuple(ready[place].id for place in places)
 
 
 def _is_free(view: View, action: ActionView) -> bool:
     """Whether a ready action is among the runnable ones: looks no further than to itself."""
+    if len(view.open_actions) < 2:
+        return True
     ready = [a for a in view.unfinished("ready") if view.cancel is None or a.compensates]
     before = takewhile(lambda a: a.id != action.id, ready)
     taken = [a.resources for a in (*before, *holders(view))]
-    return not taken or fits_beside(action.resources, taken)
+    return fits_beside(action.resources, taken)
 
 
 # --- waits

@@ -28,7 +28,7 @@ def accepted(view: View, event: ev.ActionAccepted, at_ms: int) -> Changes:
         effect=event.effect,
         arguments=event.arguments,
         op_key=event.op_key,
-        resources=tuple(Access(Mode(mode), path) for mode, path in event.resources),
+        resources=tuple([Access(Mode(mode), path) for mode, path in event.resources]),
         max_attempts=event.max_attempts,
         accepted_seq=view.version + 1,
         compensates=event.compensates,

@@ -163,18 +163,15 @@ class Coordinator:
         return await self._running(desk) if state == "running" else False
 
     async def _running(self, desk: Desk) -> bool:
-        view = desk.view
-        if not view.waiting("workspace"):
-            if not view.open_actions:
-                if desk.turn is None:
-                    return await next_turn(desk)
-            elif ask_unknown(desk):
+        if not desk.view.waiting("workspace"):
+            states = {action.state for action in desk.view.unfinished()}
+            if "unknown" in states and ask_unknown(desk):
                 return True
-            elif view.unfinished("ready") and await start_ready(desk):
+            if "ready" in states and await start_ready(desk):
                 await desk.recorder.flush()
                 await ensure_children(desk)
                 return True
-            elif desk.turn is None and not unresolved(desk.view):
+            if desk.turn is None and "running" not in states and not unresolved(desk.view):
                 return await next_turn(desk)
         if not desk.busy and desk.view.waiting():
             desk.recorder.must(cmd.Move("block", "only others can go on"))
