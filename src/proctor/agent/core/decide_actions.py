@@ -2,8 +2,8 @@
 
 from itertools import takewhile
 
-from proctor.agent.core import commands as cmd
 from proctor.agent.core import answers
+from proctor.agent.core import commands as cmd
 from proctor.agent.core import events as ev
 from proctor.agent.core.budgets import flaw
 from proctor.agent.core.deciding import Decision, refuse
@@ -106,7 +106,7 @@ def close_wait(view: View, command: cmd.CloseWait, now_ms: int) -> Decision:
     closing = _closing(wait, command)
     if command.how in ("denied", "expired", "cancelled"):
         goes_on = wait.kind == "child" and command.source == "runtime"
-        return (*ended_wait(view, wait, closing, child_goes_on=goes_on), *unblocked(view))
+        return (*ended_wait(view, wait, closing, still=goes_on), *unblocked(view))
     extra: tuple[ev.AgentEvent, ...] = ()
     value = command.value if isinstance(command.value, dict) else {}
     if wait.kind == "approval" and command.how == "arrived" and value.get("scope") == "run":
@@ -125,14 +125,12 @@ def _closing(wait: WaitView, command: cmd.CloseWait) -> ev.WaitClosed:
     return ev.WaitClosed(wait.id, command.how, command.by, value, reason, command.message_id)
 
 
-def _not_met(
-    view: View, wait: WaitView, command: cmd.CloseWait, now_ms: int
-) -> cmd.Refusal | None:
+def _not_met(view: View, wait: WaitView, command: cmd.CloseWait, now_ms: int) -> cmd.Refusal | None:
     """Why an answer does not close this wait: it came too late, or was meant for something else."""
     at_ms = now_ms if command.at_ms is None else min(command.at_ms, now_ms)
-    if command.how in ("arrived", "denied") and wait.kind not in ("timer", "child"):
-        if wait.due_ms is not None and at_ms >= wait.due_ms:
-            return refuse("expired", f"wait {wait.id} has expired")
+    by_people = wait.kind in answers.PEOPLE and command.how in ("arrived", "denied")
+    if by_people and wait.due_ms is not None and at_ms >= wait.due_ms:
+        return refuse("expired", f"wait {wait.id} has expired")
     if wait.kind == "child" and command.how == "expired":
         return refuse("state", "a subtask is waited for until it has ended")
     wrong = answers.problem(wait, command.how, command.source, command.meant, command.value)

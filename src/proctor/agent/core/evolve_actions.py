@@ -215,14 +215,10 @@ def _answered(action: ActionView, wait: WaitView, event: ev.WaitClosed, seq: int
     if event.how != "arrived":
         how = "given_up" if event.given_up else event.how
         answer = event.value if wait.kind == "child" else action.answer
-        return _advance(
-            action, how, wait=None, reason=event.reason, ended_seq=seq, answer=answer
-        )
+        return _advance(action, how, wait=None, reason=event.reason, ended_seq=seq, answer=answer)
     if wait.kind == "approval":
         until = expiry(event.value)
-        return _advance(
-            action, "arrived", wait=None, approved=wait.subject, approved_until=until
-        )
+        return _advance(action, "arrived", wait=None, approved=wait.subject, approved_until=until)
     met = (*action.met, wait.kind)
     return _advance(action, "arrived", wait=None, met=met, answer=event.value)
 

@@ -1,5 +1,5 @@
-"""Ending an action truthfully. What may have had an effect does not end as failed or cancelled, which
-say that it had none: it is given up, and a person is asked what happened."""
+"""Ending an action truthfully. What may have had an effect does not end as failed or cancelled,
+which say that it had none: it is given up, and a person is asked what happened."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -46,14 +46,19 @@ def asked(
 
 
 def ended_wait(
-    view: View, wait: WaitView, closing: ev.WaitClosed, place: int = 1, *, child_goes_on: bool = False
+    view: View,
+    wait: WaitView,
+    closing: ev.WaitClosed,
+    place: int = 1,
+    *,
+    still: bool = False,
 ) -> tuple[ev.AgentEvent, ...]:
     """The end of a wait whose condition will not be met, and of the action that waits for it.
-    `child_goes_on`: it is a subtask's, which has not ended."""
+    `still`: it is a subtask's, which has not ended."""
     action = view.action(wait.action) if wait.action else None
     if action is None or wait.kind == "statement":
         return (closing,)
-    if action.past != "unknown" and not child_goes_on:
+    if action.past != "unknown" and not still:
         return (closing,)
     given_up = ev.WaitClosed(
         closing.wait,
@@ -65,7 +70,7 @@ def ended_wait(
         given_up=True,
     )
     known: dict[str, Any] = {"reason": closing.reason}
-    if child_goes_on:
+    if still:
         known["late"] = True
     return (given_up, *asked(view, action, GIVEN_UP, known, place))
 
