@@ -11,6 +11,7 @@ from proctor.agent.core.budgets import Limits
 from proctor.agent.core.view import View
 from proctor.agent.driving.children import create_run
 from proctor.agent.driving.coordinator import Coordinator, RunIsOwned
+from proctor.agent.driving.loading import load_view
 from proctor.agent.driving.recorder import LostRun, now_ms
 from proctor.agent.setup import Setup
 from proctor.kernel.errors import StorageError, UsageError

@@ -160,6 +160,13 @@ class CloseWait(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class Overdue(Command):
+    """The time of a subtask is over: it is told to end, and waited for without a limit."""
+
+    wait: str
+
+
+@dataclass(frozen=True, slots=True)
 class CloseAction(Command):
     """`event`: denied, expired, invalid, cancelled."""
 

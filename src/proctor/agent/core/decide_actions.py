@@ -180,6 +180,16 @@ def _cancelled_with_run(
     return (ev.ActionClosed(action.id, "cancelled", "the run was ended"),)
 
 
+def overdue(view: View, command: cmd.Overdue, now_ms: int) -> Decision:
+    """The time of a subtask is over."""
+    wait = view.wait(command.wait)
+    if wait is None or wait.kind != "child" or wait.state != "open":
+        return refuse("state", f"{command.wait} is no subtask that is waited for")
+    if wait.due_ms is None or now_ms < wait.due_ms:
+        return refuse("late", f"{command.wait} is not due")
+    return (ev.WaitOverdue(wait.id),)
+
+
 def close_action(view: View, command: cmd.CloseAction, now_ms: int) -> Decision:
     """An action ends without an attempt, or between two."""
     action = view.action(command.action)
@@ -212,7 +222,7 @@ def start_attempt(view: View, command: cmd.StartAttempt, now_ms: int) -> Decisio
         return refuse("blocked", "the workspace is not as it was left")
     if action.attempts >= action.max_attempts and action.effect != "non_repeatable":
         return refuse("attempts", USED_UP)
-    if command.approval is not None and not _approved(view, action, command.approval, now_ms):
+    if command.approval is not None and not is_approved(view, action, command.approval, now_ms):
         return refuse("approval", "not approved as it is now")
     if not _is_free(view, action):
         return refuse("locks", "another action uses the same resources")
@@ -226,7 +236,8 @@ def start_attempt(view: View, command: cmd.StartAttempt, now_ms: int) -> Decisio
     return (started,)
 
 
-def _approved(view: View, action: ActionView, subject: str, now_ms: int) -> bool:
+def is_approved(view: View, action: ActionView, subject: str, now_ms: int) -> bool:
+    """Whether exactly this was approved, for this action or for the run, and still is."""
     until = action.approved_until
     if action.approved == subject and (until is None or now_ms < until):
         return True

@@ -5,6 +5,7 @@ from typing import Any
 
 from proctor.agent.core.budgets import DIMENSIONS, Budgets, Cost, Limits, flaw
 from proctor.agent.core.commands import Refusal
+from proctor.agent.core.view import View
 
 
 def drawn(budgets: Budgets, spec: Mapping[str, Any]) -> dict[str, Any] | Refusal:
@@ -31,3 +32,10 @@ def drawn(budgets: Budgets, spec: Mapping[str, Any]) -> dict[str, Any] | Refusal
     if problem := budgets.problem(reserve):
         return Refusal("budget", problem)
     return {**spec, "limits": Limits(**given).to_json(), "reserve": reserve.to_json()}
+
+
+def comes_back(view: View) -> bool:
+    """Whether something reserved may be given back without a person: then what does not fit now is
+    not denied for good. An action that is stopped keeps its reservation."""
+    kept = {action.source for action in view.unfinished("stopped")}
+    return any(source not in kept for source in view.budgets.open)

@@ -203,6 +203,14 @@ def wait_closed(view: View, event: ev.WaitClosed, at_ms: int) -> Changes:
     return _put(view, answered, **changes)
 
 
+def wait_overdue(view: View, event: ev.WaitOverdue, at_ms: int) -> Changes:
+    wait = view.wait(event.wait)
+    if wait is None or wait.state != "open":
+        raise IllegalTransition(f"wait {event.wait!r} is not open")
+    overdue = changed(wait, due_ms=None)
+    return {"waits": view.waits.replace(int(wait.id[1:]) - 1, overdue)}
+
+
 def child_cost(value: Any) -> Cost | None:
     """What a subtask's last words say that it has spent; None when they say nothing usable."""
     spent = value.get("spent") if isinstance(value, Mapping) else None

@@ -32,6 +32,8 @@ class Desk:
         self.commands: deque[cmd.Command] = deque()
         self.turn: asyncio.Task[None] | None = None
         self.queries: dict[str, asyncio.Task[None]] = {}
+        self.judging: asyncio.Task[None] | None = None
+        self.judged: deque[Any] = deque()
         self.stops: dict[str, asyncio.Task[None]] = {}
         self.told: set[str] = set()  # subtasks that are known to exist
         self.undone: set[str] = set()  # actions whose compensation was considered
@@ -54,7 +56,8 @@ class Desk:
     @property
     def busy(self) -> bool:
         """Whether something of this run is under way in this process."""
-        return bool(self.dispatcher.running or self.queries or self.stops or self.turn)
+        under_way = self.dispatcher.running or self.queries or self.stops
+        return bool(under_way or self.turn or self.judging)
 
     def now_ms(self) -> int:
         return now_ms(self.setup.clock)

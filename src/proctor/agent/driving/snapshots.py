@@ -28,7 +28,7 @@ def is_due(version: int, last: int, *, leaving: bool) -> bool:
 _PLAIN = (
     "run_id", "version", "state", "task", "config_digest", "epoch", "on_unknown", "parent",
     "owner", "fence", "last_ms", "candidate", "corrections", "max_corrections", "aim",
-    "aim_reason", "grants", "revision",
+    "aim_reason", "closing_ms", "grants", "revision",
 )  # fmt: skip
 _TUPLES = ("checks", "unsettled", "open_actions", "open_waits")
 

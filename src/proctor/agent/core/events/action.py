@@ -65,6 +65,14 @@ class WaitClosed(AgentEvent):
     given_up: bool = False
 
 
+@kind("wait.overdue")
+@dataclass(frozen=True, slots=True)
+class WaitOverdue(AgentEvent):
+    """A subtask did not end in its time and was told to; the wait goes on until it has ended."""
+
+    wait: str
+
+
 @kind("action.closed")
 @dataclass(frozen=True, slots=True)
 class ActionClosed(AgentEvent):
