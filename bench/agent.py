@@ -162,7 +162,7 @@ def stored_ratio(folder: Path) -> float:
 
 async def fill(journal: StoredJournal, run_id: str) -> None:
     """A run of at least 10,000 events, with the snapshots that its driver kept."""
-    await driven(agents_of(journal, EVENTS // 6, 1, AtOnce), run_id)
+    await driven(agents_of(journal, EVENTS // 4, 1, AtOnce), run_id)
 
 
 async def opened(opener: Opener, run_id: str, *, whole: bool) -> float:

@@ -11,6 +11,7 @@ from proctor.agent.core.budgets import Limits
 from proctor.agent.core.view import View
 from proctor.agent.driving.children import create_run
 from proctor.agent.driving.coordinator import Coordinator, RunIsOwned
+from proctor.agent.driving.loading import load_view
 from proctor.agent.driving.recorder import LostRun, now_ms
 from proctor.agent.setup import Setup
 from proctor.kernel.errors import StorageError, UsageError
@@ -74,6 +75,7 @@ class Agents(Control):
         timer, another worker). Raises LostRun when another worker takes the run over."""
         pending, tasks = {run_id}, dict[str, asyncio.Task[View | None]]()
         family, changed = {run_id}, asyncio.Event()
+        left: View | None = None  # the run as our last driver of it left it
 
         def noticed(other: str, parent: str | None) -> None:
             if other in family or parent in family:  # other runs are not ours to drive
@@ -87,16 +89,17 @@ class Agents(Control):
                 for name in sorted(pending - tasks.keys()):
                     tasks[name] = asyncio.create_task(self._drive_one(name))
                 pending.clear()
-                if not tasks:
-                    return await self.view(run_id)
+                if not tasks:  # others may have driven it since
+                    return await load_view(self.setup.journal, run_id, left)
                 changed.clear()
                 woken = asyncio.ensure_future(changed.wait())
                 await asyncio.wait({woken, *tasks.values()}, return_when=asyncio.FIRST_COMPLETED)
                 woken.cancel()
                 for name, task in [(n, t) for n, t in tasks.items() if t.done()]:
                     del tasks[name]
-                    driven = task.result() is not None
-                    if driven and await self.setup.journal.inbox_pending(name):
+                    view = task.result()
+                    left = view if name == run_id else left
+                    if view is not None and await self.setup.journal.inbox_pending(name):
                         pending.add(name)
         finally:
             end_listening()

@@ -1,6 +1,7 @@
 """The comparison of durable runtimes: our own cases for real, theirs by name where they are not
 installed."""
 
+import json
 import os
 import subprocess
 import sys
@@ -98,3 +99,16 @@ def test_a_server_costs_what_its_processes_cost():
     ) as child:
         child.communicate(b"\n")
     assert server_cpu_s(os.getpid()) - before >= 0.2
+
+
+@pytest.mark.slow
+def test_the_kills_without_peers_end_to_end(tmp_path, monkeypatch, capsys):
+    argv = ["durable", "--kills", "--sqlite", "--only", "proctor", "--json", str(tmp_path / "j")]
+    monkeypatch.setattr(sys, "argv", argv)
+    assert durable.main() == 0
+    said = capsys.readouterr().out
+    assert "proctor, non_repeatable, SQLite" in said
+    assert "langgraph" not in said
+    found = json.loads((tmp_path / "j").read_text("utf-8"))
+    assert [kill["effects"] for kill in found["kills"]] == [2, 1, 1, 1]
+    assert found["steps"] == []

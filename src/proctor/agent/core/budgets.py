@@ -73,6 +73,39 @@ class Cost:
 NOTHING = Cost()
 ONE_STEP = Cost(steps=1)
 _ONE_STEP = {"steps": 1}
+_MOST = 10**15
+_DIGITS = 30  # behind the point, and in all: no text of money is longer than that
+
+
+def problem_of(value: Any, name: str) -> str | None:
+    """Why `value` is not an amount of this dimension, or None."""
+    if name != "usd":
+        good = type(value) is int and 0 <= value <= _MOST
+    else:
+        good = type(value) is Decimal and value.is_finite() and 0 <= value <= _MOST
+        good = good and -_DIGITS <= int(value.as_tuple().exponent) <= _DIGITS
+    return None if good else f"budget {name}: {str(value)[:40]} is not an amount of 0 or more"
+
+
+def flaw(amounts: "Cost | Limits") -> str | None:
+    """Why these are not amounts to reckon with (negative, not finite, of another type), or None.
+    What a policy, a tool or a message says is asked here first."""
+    if amounts is NOTHING or amounts is ONE_STEP or amounts is UNLIMITED:
+        return None
+    for name in DIMENSIONS:
+        value = getattr(amounts, name)
+        if value is not None and (found := problem_of(value, name)):
+            return found
+    return None
+
+
+def amount(data: Any) -> Cost | None:
+    """The cost that JSON from outside says, or None if it is none."""
+    try:
+        cost = Cost.from_json(data)
+    except (TypeError, ValueError, ArithmeticError, AttributeError):
+        return None
+    return None if flaw(cost) else cost
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ given the class of the original, which Python allows for classes of one layout.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, make_dataclass
+from dataclasses import MISSING, Field, field, fields, make_dataclass
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -16,11 +16,27 @@ _TWINS: dict[type, tuple[Callable[..., Any], Callable[[Any], Any]]] = {}
 _set = object.__setattr__
 
 
-def _twin(cls: type) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
-    names = [field.name for field in fields(cls)]
-    made = make_dataclass(f"{cls.__name__}Draft", names, slots=True, eq=False, repr=False)
-    _TWINS[cls] = found = (made, attrgetter(*names))
-    return found
+def _twin(cls: type[Any]) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
+    found = fields(cls)
+    twins = [(f.name, Any, _default(f)) for f in found]
+    name, bases = f"{cls.__name__}Draft", cls.__bases__
+    twin = make_dataclass(name, twins, bases=bases, slots=True, eq=False, repr=False)
+    names = [f.name for f in found]
+    _TWINS[cls] = pair = (twin, attrgetter(*names))
+    return pair
+
+
+def _default(given: "Field[Any]") -> Any:
+    if given.default_factory is not MISSING:
+        return field(default_factory=given.default_factory)
+    return field(default=given.default)
+
+
+def made(cls: type[T], *values: Any, **named: Any) -> T:
+    """`cls(…)`, a frozen class with slots and without code of its own, at half the cost."""
+    new: T = (_TWINS.get(cls) or _twin(cls))[0](*values, **named)
+    new.__class__ = cls
+    return new
 
 
 def copied(value: T) -> T:

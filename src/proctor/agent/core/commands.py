@@ -143,8 +143,10 @@ class OpenWait(Command):
 
 @dataclass(frozen=True, slots=True)
 class CloseWait(Command):
-    """`how`: arrived, denied, expired, cancelled, superseded. For an approval `value` may hold
-    `scope` (once, run) and `expires_ms`; for a statement `happened` and `text`."""
+    """`how`: arrived, denied, expired, cancelled, superseded. For an approval `value` holds `scope`
+    (once, run) and perhaps `expires_ms`; for a statement `happened` and `text`. `source`: person,
+    clock, child, runtime. `meant`: what a person said (approval, statement, answer, denial; empty:
+    not told). `at_ms`: when it was acknowledged, None now."""
 
     wait: str
     how: str
@@ -152,6 +154,16 @@ class CloseWait(Command):
     value: Any = None
     reason: str = ""
     message_id: str = ""
+    source: str = "person"
+    meant: str = ""
+    at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue(Command):
+    """The time of a subtask is over: it is told to end, and waited for without a limit."""
+
+    wait: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from proctor.agent.core import commands as cmd
 from proctor.agent.core import decide_actions as actions
 from proctor.agent.core import decide_ending as ending
 from proctor.agent.core import events as ev
-from proctor.agent.core.budgets import Cost
+from proctor.agent.core.budgets import NOTHING, Cost, flaw
 from proctor.agent.core.deciding import Decision, cannot, effects_of, op_key, refuse
 from proctor.agent.core.evolve import fold
 from proctor.agent.core.view import View
@@ -34,6 +34,8 @@ def _create(view: View, command: cmd.CreateRun, now_ms: int) -> Decision:
         return refuse("state", f"run {view.run_id!r} exists")
     if command.on_unknown not in ("wait", "tell_model", "stop_run"):
         return refuse("state", "on_unknown is wait, tell_model or stop_run")
+    if problem := flaw(command.limits):
+        return refuse("budget", problem)
     created = ev.RunCreated(
         command.run_id,
         command.task,
@@ -81,8 +83,22 @@ def _move(view: View, command: cmd.Move, now_ms: int) -> Decision:
 def _receive(view: View, command: cmd.Receive, now_ms: int) -> Decision:
     if view.ended or view.state == "finishing":
         return refuse("state", f"the run is {view.state}")
-    message = ev.MessageReceived(command.message_id, command.text, command.by)
-    return (message, *actions.unblocked(view))
+    if view.candidate is None:
+        message = ev.MessageReceived(command.message_id, command.text, command.by)
+        return (message, *actions.unblocked(view))
+    # The policy has to read it first: what it gave before is not its last word any more.
+    message = ev.MessageReceived(command.message_id, command.text, command.by, voids=True)
+    again = (ev.RunMoved("correct", "a message came"),) if view.state == "verifying" else ()
+    return (message, *_reviews_void(view), *again, *actions.unblocked(view))
+
+
+def _reviews_void(view: View) -> tuple[ev.AgentEvent, ...]:
+    """Reviews of a candidate that is none any more are not waited for."""
+    reason = "the result is not proposed any more"
+    return tuple(
+        ev.WaitClosed(wait.id, "superseded", "runtime", reason=reason)
+        for wait in view.waiting("review")
+    )
 
 
 def _change_epoch(view: View, command: cmd.ChangeEpoch, now_ms: int) -> Decision:
@@ -110,12 +126,15 @@ def _diverge(view: View, command: cmd.Diverge, now_ms: int) -> Decision:
     if view.ended:
         return refuse("state", f"the run is {view.state}")
     diverged = ev.WorkspaceDiverged(view.revision, command.found)
-    if view.waiting("workspace"):
-        return (diverged,)
+    asked = view.waiting("workspace")
+    if any(wait.spec.get("found") == command.found for wait in asked):
+        return ()
+    reason = "the files have changed again"
+    old = [ev.WaitClosed(wait.id, "superseded", "runtime", reason=reason) for wait in asked]
     prompt = "The workspace is not as the run left it. Restore it, or say that it is to be used."
     spec = {"expected": view.revision, "found": command.found}
     wait = ev.WaitOpened(f"w{len(view.waits) + 1}", "workspace", prompt=prompt, spec=spec)
-    return (diverged, wait)
+    return (diverged, *old, wait)
 
 
 # --- turns
@@ -138,7 +157,7 @@ def _no_turn(view: View, reserve: Cost) -> cmd.Refusal | None:
         return refuse("blocked", f"turn {view.open_turn.number} is open")
     if blockers := actions.unresolved(view):
         return refuse("blocked", "open: " + ", ".join(blockers))
-    problem = view.budgets.problem(reserve)
+    problem = flaw(reserve) or view.budgets.problem(reserve)
     if problem or (left := view.budgets.exhausted):
         return refuse("budget", problem or f"budget {left} is spent")
     return None
@@ -167,8 +186,12 @@ def _taken_up(
     calls = tuple(
         [{"call_id": c.call_id, "tool": c.tool, "arguments": c.arguments} for c in said.calls]
     )
-    cost = said.cost.to_json()
-    events: list[ev.AgentEvent] = [ev.TurnReplied(number, said.text, calls, cost, assembled or {})]
+    cost = said.cost
+    if flaw(cost):  # it cannot be reckoned with: what was reserved counts as spent
+        held = view.budgets.open.get(f"t{number}", NOTHING)
+        cost = said.reserve if isinstance(said, cmd.TakeTurn) else held
+    spent = cost.to_json()
+    events: list[ev.AgentEvent] = [ev.TurnReplied(number, said.text, calls, spent, assembled or {})]
     closed = view.cancel is not None or view.state == "finishing"
     count = len(view.actions)
     for call in said.calls:
@@ -232,14 +255,16 @@ def _give_candidate(view: View, command: cmd.GiveCandidate, now_ms: int) -> Deci
 def _judge(view: View, command: cmd.Judge, now_ms: int) -> Decision:
     if view.state != "verifying":
         return refuse("state", f"the run is {view.state}")
+    if view.waiting("workspace"):
+        return refuse("blocked", "the workspace is not as it was left")
     accepted = all(check["accepted"] for check in command.checks)
     judged = ev.CandidateJudged(accepted, command.checks)
     if accepted:
-        return (judged, ev.RunClosing("done"))
+        return (judged, *_reviews_void(view), ev.RunClosing("done"))
     if view.corrections < view.max_corrections:
-        return (judged,)
+        return (judged, *_reviews_void(view))
     reasons = "; ".join(c["reason"] for c in command.checks if not c["accepted"])
-    return (judged, ev.RunClosing("failed", f"not accepted: {reasons}"))
+    return (judged, *_reviews_void(view), ev.RunClosing("failed", f"not accepted: {reasons}"))
 
 
 _RULES: dict[type[cmd.Command], Callable[[View, Any, int], Decision]] = {
@@ -261,6 +286,7 @@ _RULES: dict[type[cmd.Command], Callable[[View, Any, int], Decision]] = {
     cmd.Judge: _judge,
     cmd.OpenWait: actions.open_wait,
     cmd.CloseWait: actions.close_wait,
+    cmd.Overdue: actions.overdue,
     cmd.CloseAction: actions.close_action,
     cmd.StartAttempt: actions.start_attempt,
     cmd.EndAttempt: actions.end_attempt,

@@ -2,13 +2,17 @@
 
 from itertools import takewhile
 
+from proctor.agent.core import answers
 from proctor.agent.core import commands as cmd
 from proctor.agent.core import events as ev
-from proctor.agent.core.budgets import Cost
-from proctor.agent.core.deciding import Decision, nothing_new, refuse
+from proctor.agent.core.budgets import flaw
+from proctor.agent.core.deciding import Decision, refuse
+from proctor.agent.core.drawing import drawn
+from proctor.agent.core.evolve_actions import child_cost
+from proctor.agent.core.giving_up import asked, closed, ended_wait, nothing_new
 from proctor.agent.core.locks import fits_beside, startable
 from proctor.agent.core.view import ActionView, View, WaitView
-from proctor.kernel.agent_states import ACTION
+from proctor.kernel.agent_states import ACTION, RUN
 
 AUTOMATIC = "effect class"
 USED_UP = "its attempts are used up"
@@ -17,6 +21,8 @@ USED_UP = "its attempts are used up"
 def unresolved(view: View) -> list[str]:
     """What has to come to rest before the policy is asked again. An action that is `stopped` does
     not count when the model is to be told so."""
+    if not view.open_actions and not view.open_waits:
+        return []
     told = view.on_unknown == "tell_model"
     found = [a.id for a in view.unfinished() if not (told and a.state == "stopped")]
     return found + [w.id for w in view.waiting("workspace")]
@@ -38,19 +44,21 @@ def holders(view: View) -> list[ActionView]:
 def runnable(view: View) -> tuple[str, ...]:
     """Ready actions whose locks are free, first come first served."""
     ready = [a for a in view.unfinished("ready") if view.cancel is None or a.compensates]
-    held = [a.resources for a in holders(view)]
-    if not held and len(ready) < 2:
+    if len(view.open_actions) < 2:
         return tuple([a.id for a in ready])
+    held = [a.resources for a in holders(view)]
     places = startable(held, [a.resources for a in ready])
     return tuple(ready[place].id for place in places)
 
 
 def _is_free(view: View, action: ActionView) -> bool:
     """Whether a ready action is among the runnable ones: looks no further than to itself."""
+    if len(view.open_actions) < 2:
+        return True
     ready = [a for a in view.unfinished("ready") if view.cancel is None or a.compensates]
     before = takewhile(lambda a: a.id != action.id, ready)
     taken = [a.resources for a in (*before, *holders(view))]
-    return not taken or fits_beside(action.resources, taken)
+    return fits_beside(action.resources, taken)
 
 
 # --- waits
@@ -64,10 +72,12 @@ def open_wait(view: View, command: cmd.OpenWait, now_ms: int) -> Decision:
         action = view.action(command.action)
         if action is None or "condition_missing" not in ACTION.table[action.state]:
             return refuse("state", f"action {command.action} is not ready")
+    spec = command.spec
     if command.kind == "child":
-        problem = view.budgets.problem(Cost.from_json(command.spec.get("reserve", {})))
-        if problem is not None:
-            return refuse("budget", problem)
+        found = drawn(view.budgets, spec)
+        if isinstance(found, cmd.Refusal):
+            return found
+        spec = found
     wait = ev.WaitOpened(
         f"w{len(view.waits) + 1}",
         command.kind,
@@ -75,7 +85,7 @@ def open_wait(view: View, command: cmd.OpenWait, now_ms: int) -> Decision:
         command.subject,
         command.prompt,
         command.due_ms,
-        command.spec,
+        spec,
     )
     return (wait,)
 
@@ -87,16 +97,16 @@ def close_wait(view: View, command: cmd.CloseWait, now_ms: int) -> Decision:
         return refuse("unknown", f"there is no wait {command.wait!r}")
     if wait.state != "open":
         return refuse("closed", f"wait {wait.id} was closed before: {wait.state}")
-    over = wait.due_ms is not None and wait.kind != "timer" and now_ms >= wait.due_ms
-    if command.how in ("arrived", "denied") and over:
-        return refuse("expired", f"wait {wait.id} has expired")
     if command.how not in ("arrived", "denied", "expired", "cancelled", "superseded"):
         return refuse("state", f"a wait is not closed by {command.how!r}")
+    if refusal := _not_met(view, wait, command, now_ms):
+        return refusal
     if wait.kind == "statement":
         return _stated(view, wait, command)
-    closed = ev.WaitClosed(
-        wait.id, command.how, command.by, command.value, command.reason, command.message_id
-    )
+    closing = _closing(wait, command)
+    if command.how in ("denied", "expired", "cancelled"):
+        goes_on = wait.kind == "child" and command.source == "runtime"
+        return (*ended_wait(view, wait, closing, still=goes_on), *unblocked(view))
     extra: tuple[ev.AgentEvent, ...] = ()
     value = command.value if isinstance(command.value, dict) else {}
     if wait.kind == "approval" and command.how == "arrived" and value.get("scope") == "run":
@@ -105,36 +115,79 @@ def close_wait(view: View, command: cmd.CloseWait, now_ms: int) -> Decision:
         found = str(wait.spec.get("found", ""))
         # Files that could not be read have no revision: the next look gives one.
         extra = (ev.WorkspaceRevised(found if found.startswith("sha256:") else ""),)
-    if wait.action is not None and command.how in ("arrived", "superseded"):
-        extra += _cancelled_with_run(view, wait.action)
-    return (closed, *extra, *unblocked(view))
+    if wait.action is not None:
+        extra += _cancelled_with_run(view, view.action(wait.action))
+    return (closing, *extra, *unblocked(view))
+
+
+def _closing(wait: WaitView, command: cmd.CloseWait) -> ev.WaitClosed:
+    value, reason = command.value, command.reason
+    return ev.WaitClosed(wait.id, command.how, command.by, value, reason, command.message_id)
+
+
+def _not_met(view: View, wait: WaitView, command: cmd.CloseWait, now_ms: int) -> cmd.Refusal | None:
+    """Why an answer does not close this wait: it came too late, or was meant for something else."""
+    at_ms = now_ms if command.at_ms is None else min(command.at_ms, now_ms)
+    by_people = wait.kind in answers.PEOPLE and command.how in ("arrived", "denied")
+    if by_people and wait.due_ms is not None and at_ms >= wait.due_ms:
+        return refuse("expired", f"wait {wait.id} has expired")
+    if wait.kind == "child" and command.how == "expired":
+        return refuse("state", "a subtask is waited for until it has ended")
+    wrong = answers.problem(wait, command.how, command.source, command.meant, command.value)
+    if wrong is not None:
+        return refuse("state", wrong)
+    if wait.kind == "child" and command.source == "child":
+        value = command.value if isinstance(command.value, dict) else {}
+        if value.get("spent") is not None and child_cost(value) is None:
+            return refuse("state", "what the subtask spent cannot be read")
+    if wait.kind == "approval" and command.how == "arrived":
+        until = answers.expiry(command.value)
+        if until is not None and now_ms >= until:
+            return refuse("expired", "the time that the approval was given for is over")
+    return None
 
 
 def _stated(view: View, wait: WaitView, command: cmd.CloseWait) -> Decision:
     value = command.value
     if command.how != "arrived" or not isinstance(value, dict) or wait.action is None:
         return refuse("state", "say whether it happened: {happened: true or false, text: …}")
-    happened = value.get("happened")
-    if not isinstance(happened, bool):
-        return refuse("state", "happened is true or false")
-    closed = ev.WaitClosed(
-        wait.id, "arrived", command.by, value, command.reason, command.message_id
-    )
+    happened = value["happened"]
+    closing = _closing(wait, command)
     how = "stated_happened" if happened else "stated_not"
     settled = ev.ActionSettled(wait.action, how, command.by, str(value.get("text", "")))
     after: tuple[ev.AgentEvent, ...]
     if happened:
         after = (ev.ActionJudged(wait.action, "accepted", f"stated by {command.by}"),)
-    else:
-        after = _cancelled_with_run(view, wait.action)
-    return (closed, settled, *after, *unblocked(view))
+    elif view.on_unknown == "tell_model" and view.cancel is None:
+        # The run went on without it, and may have done it again: it is not started once more.
+        reason = f"it did not happen (stated by {command.by or 'a person'})"
+        after = (ev.ActionClosed(wait.action, "denied", reason),)
+    else:  # a person's word is about all attempts
+        after = _cancelled_with_run(view, view.action(wait.action), doubtful=False)
+    return (closing, settled, *after, *unblocked(view))
 
 
-def _cancelled_with_run(view: View, action_id: str) -> tuple[ev.AgentEvent, ...]:
-    """An action that has become ready in a run that is being ended does not start again."""
-    if view.cancel is None and view.state != "finishing":
+def _cancelled_with_run(
+    view: View, action: ActionView | None, *, doubtful: bool = True
+) -> tuple[ev.AgentEvent, ...]:
+    """An action that has become ready in a run that is being ended, or has ended for good, does not
+    start again."""
+    over = view.state == "finishing" or (view.ended and view.state != "stopped")
+    if action is None or (view.cancel is None and not over):
         return ()
-    return (ev.ActionClosed(action_id, "cancelled", "the run was ended"),)
+    if doubtful:
+        return closed(view, action, "cancelled", "the run was ended")
+    return (ev.ActionClosed(action.id, "cancelled", "the run was ended"),)
+
+
+def overdue(view: View, command: cmd.Overdue, now_ms: int) -> Decision:
+    """The time of a subtask is over."""
+    wait = view.wait(command.wait)
+    if wait is None or wait.kind != "child" or wait.state != "open":
+        return refuse("state", f"{command.wait} is no subtask that is waited for")
+    if wait.due_ms is None or now_ms < wait.due_ms:
+        return refuse("late", f"{command.wait} is not due")
+    return (ev.WaitOverdue(wait.id),)
 
 
 def close_action(view: View, command: cmd.CloseAction, now_ms: int) -> Decision:
@@ -144,7 +197,8 @@ def close_action(view: View, command: cmd.CloseAction, now_ms: int) -> Decision:
         return refuse("unknown", f"there is no action {command.action!r}")
     if action.state != "ready" or command.event not in ACTION.table["ready"]:
         return refuse("state", f"action {action.id} is {action.state}")
-    return (ev.ActionClosed(action.id, command.event, command.reason),)
+    ended = closed(view, action, command.event, command.reason)
+    return (*ended, *_stop_run(view, action.id)) if len(ended) > 1 else ended
 
 
 # --- attempts
@@ -168,20 +222,24 @@ def start_attempt(view: View, command: cmd.StartAttempt, now_ms: int) -> Decisio
         return refuse("blocked", "the workspace is not as it was left")
     if action.attempts >= action.max_attempts and action.effect != "non_repeatable":
         return refuse("attempts", USED_UP)
-    if command.approval is not None and not _approved(view, action, command.approval, now_ms):
+    if command.approval is not None and not is_approved(view, action, command.approval, now_ms):
         return refuse("approval", "not approved as it is now")
     if not _is_free(view, action):
         return refuse("locks", "another action uses the same resources")
-    if problem := view.budgets.problem(command.reserve):
+    if problem := flaw(command.reserve) or view.budgets.problem(command.reserve):
         return refuse("budget", problem)
+    if view.budgets.exhausted == "wall_ms" and not undoes:
+        return refuse("budget", "budget wall_ms is spent")
     started = ev.AttemptStarted(
         action.id, action.attempts + 1, command.fence, command.reserve.to_json()
     )
     return (started,)
 
 
-def _approved(view: View, action: ActionView, subject: str, now_ms: int) -> bool:
-    if action.approved == subject:
+def is_approved(view: View, action: ActionView, subject: str, now_ms: int) -> bool:
+    """Whether exactly this was approved, for this action or for the run, and still is."""
+    until = action.approved_until
+    if action.approved == subject and (until is None or now_ms < until):
         return True
     if subject not in view.grants:
         return False
@@ -198,20 +256,23 @@ def end_attempt(view: View, command: cmd.EndAttempt, now_ms: int) -> Decision:
     current = command.attempt == action.attempts and command.fence == action.fence
     if not current or action.state != "running":
         return _late(view, action, command, current)
+    # That this attempt had no effect says nothing about an earlier one.
+    proven = command.outcome not in ("refused", "stopped_without_effect")
+    outcome = command.outcome if proven or action.past != "unknown" else "lost"
     ended = ev.AttemptEnded(
         action.id,
         command.attempt,
         command.fence,
-        command.outcome,
+        outcome,
         command.text,
         command.evidence,
         command.timed_out,
         command.cost.to_json(),
         command.outcome == "result" and command.objection is None,
     )
-    if command.outcome == "lost":
+    if outcome == "lost":
         return (ended, *after_unknown(view, action))
-    if command.outcome == "result" and command.objection is not None:
+    if outcome == "result" and command.objection is not None:
         return (ended, *_judged(view, action, command.objection))
     return (ended,)
 
@@ -253,7 +314,7 @@ def after_unknown(view: View, action: ActionView) -> tuple[ev.AgentEvent, ...]:
     if action.effect == "pure" or (action.effect == "idempotent" and left and not ending):
         ready = ev.ActionSettled(action.id, "repeatable", AUTOMATIC)
         if ending:
-            return (ready, *_cancelled_with_run(view, action.id))
+            return (ready, *_cancelled_with_run(view, action))
         if not left:
             return (ready, ev.ActionClosed(action.id, "denied", USED_UP))
         return (ready,)
@@ -264,26 +325,17 @@ def cannot_be_settled(
     view: View, action: ActionView, by: str, known: cmd.Json | None = None
 ) -> tuple[ev.AgentEvent, ...]:
     """The action stops and a person is asked; `on_unknown` says what the run does meanwhile."""
-    handover = {
-        "tool": action.tool,
-        "op_key": action.op_key,
-        "arguments": action.arguments,
-        "attempts": action.attempts,
-        "started_seq": action.started_seq,
-        **(known or {}),
-    }
-    stopped = ev.ActionSettled(action.id, "cannot_be_settled", by, handover=handover)
-    asked = ev.WaitOpened(
-        f"w{len(view.waits) + 1}",
-        "statement",
-        action.id,
-        prompt=f"{action.tool} was started and nobody knows how it ended. Did it happen?",
-        spec={"op_key": action.op_key},
-    )
-    if view.on_unknown == "stop_run" and view.state not in ("finishing", "stopped"):
-        closing = ev.RunClosing("stopped", f"the outcome of {action.id} is not known")
-        return (stopped, asked, closing, *nothing_new(view, closing.reason))
-    return (stopped, asked)
+    return (*asked(view, action, by, known or {}), *_stop_run(view, action.id))
+
+
+def _stop_run(view: View, action_id: str) -> tuple[ev.AgentEvent, ...]:
+    """The run ends because of an outcome that nobody knows, if that was wished."""
+    if view.on_unknown != "stop_run" or "close" not in RUN.table[view.state]:
+        return ()
+    if view.state == "stopped":
+        return ()
+    closing = ev.RunClosing("stopped", f"the outcome of {action_id} is not known")
+    return (closing, *nothing_new(view, closing.reason, besides=action_id, place=2))
 
 
 def settle(view: View, command: cmd.Settle, now_ms: int) -> Decision:
@@ -303,7 +355,7 @@ def settle(view: View, command: cmd.Settle, now_ms: int) -> Decision:
     if command.how == "happened":
         return (settled, *_judged(view, action, None))
     if view.cancel is not None or view.state == "finishing":
-        return (settled, *_cancelled_with_run(view, action.id))
+        return (settled, *_cancelled_with_run(view, action, doubtful=False))
     if action.attempts >= action.max_attempts:
         return (settled, ev.ActionClosed(action.id, "denied", USED_UP))
     return (settled,)

@@ -10,6 +10,7 @@ from typing import Any
 
 from proctor.agent.core import events as ev
 from proctor.agent.core import evolve_actions as on
+from proctor.agent.core.answers import expiry
 from proctor.agent.core.budgets import Budgets, Cost, Limits
 from proctor.agent.core.changing import changed, complete, copied
 from proctor.agent.core.evolve_actions import Changes
@@ -111,7 +112,12 @@ def _judged(view: View, event: ev.CandidateJudged, at_ms: int) -> Changes:
 
 def _closing(view: View, event: ev.RunClosing, at_ms: int) -> Changes:
     state = RUN.advance(view.state, "close")
-    return {"state": state, "aim": event.aim, "aim_reason": event.reason}
+    return {
+        "state": state,
+        "aim": event.aim,
+        "aim_reason": event.reason,
+        "closing_ms": at_ms,
+    }
 
 
 def _ended(view: View, event: ev.RunEnded, at_ms: int) -> Changes:
@@ -127,7 +133,10 @@ def _config(view: View, event: ev.ConfigChanged, at_ms: int) -> Changes:
 
 
 def _message(view: View, event: ev.MessageReceived, at_ms: int) -> Changes:
-    return {"items": view.items.append(("message", event.text))}
+    found: Changes = {"items": view.items.append(("message", event.text))}
+    if event.voids:
+        found["candidate"] = None
+    return found
 
 
 def _unchanged(view: View, event: ev.AgentEvent, at_ms: int) -> Changes:
@@ -184,7 +193,8 @@ def _cancel(view: View, event: ev.CancelRequested, at_ms: int) -> Changes:
 
 
 def _granted(view: View, event: ev.PermissionGranted, at_ms: int) -> Changes:
-    return {"grants": {**view.grants, event.subject: event.expires_ms}}
+    until = expiry({"expires_ms": event.expires_ms})
+    return {"grants": {**view.grants, event.subject: until}}
 
 
 def _epoch(view: View, event: ev.EpochChanged, at_ms: int) -> Changes:
@@ -214,6 +224,7 @@ _RULES: dict[type[ev.AgentEvent], Callable[[View, Any, int], Changes]] = {
     ev.CallRefused: on.call_refused,
     ev.WaitOpened: on.wait_opened,
     ev.WaitClosed: on.wait_closed,
+    ev.WaitOverdue: on.wait_overdue,
     ev.ActionClosed: on.action_closed,
     ev.AttemptStarted: on.attempt_started,
     ev.AttemptEnded: on.attempt_ended,

@@ -1,9 +1,11 @@
 """What the events of actions and waits do to the view."""
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from proctor.agent.core import events as ev
-from proctor.agent.core.budgets import Cost
+from proctor.agent.core.answers import expiry
+from proctor.agent.core.budgets import Cost, amount
 from proctor.agent.core.changing import changed
 from proctor.agent.core.locks import Access, Mode
 from proctor.agent.core.view import ActionView, View, WaitView
@@ -26,7 +28,7 @@ def accepted(view: View, event: ev.ActionAccepted, at_ms: int) -> Changes:
         effect=event.effect,
         arguments=event.arguments,
         op_key=event.op_key,
-        resources=tuple(Access(Mode(mode), path) for mode, path in event.resources),
+        resources=tuple([Access(Mode(mode), path) for mode, path in event.resources]),
         max_attempts=event.max_attempts,
         accepted_seq=view.version + 1,
         compensates=event.compensates,
@@ -69,9 +71,10 @@ def _advance(action: ActionView, event: str, **changes: Any) -> ActionView:
 
 
 def action_closed(view: View, event: ev.ActionClosed, at_ms: int) -> Changes:
-    action = _advance(
-        _get(view, event.action), event.event, reason=event.reason, ended_seq=view.version + 1
-    )
+    changes: dict[str, Any] = {"reason": event.reason, "ended_seq": view.version + 1}
+    if event.event == "given_up":
+        changes["unknown_ms"] = at_ms
+    action = _advance(_get(view, event.action), event.event, **changes)
     return _put(view, action)
 
 
@@ -106,6 +109,8 @@ def attempt_ended(view: View, event: ev.AttemptEnded, at_ms: int) -> Changes:
         evidence=event.evidence,
         timed_out=event.timed_out,
         ended_seq=view.version + 1,
+        past=_past(action, event.outcome),
+        unknown_ms=at_ms if event.outcome == "lost" else action.unknown_ms,
         reason="" if event.accepted else action.reason,
     )
     budgets = view.budgets
@@ -114,9 +119,23 @@ def attempt_ended(view: View, event: ev.AttemptEnded, at_ms: int) -> Changes:
     return _put(view, ended, budgets=budgets)
 
 
+def _past(action: ActionView, event: str) -> str:
+    """What is known about all attempts of an action after this event of its table. An answer about
+    the key speaks for every attempt of it; a refusal before sending only for its own."""
+    if action.effect == "pure":
+        return ""
+    if event in ("result", "happened", "stated_happened"):
+        return "done"
+    if event == "repeatable":
+        return action.past or "unknown"
+    speaks_for_all = event in ("rejected", "did_not_happen", "stated_not")
+    return "" if speaks_for_all and action.past == "unknown" else action.past
+
+
 def settled(view: View, event: ev.ActionSettled, at_ms: int) -> Changes:
     action = _get(view, event.action)
     changes: dict[str, Any] = {"handover": event.handover, "ended_seq": view.version + 1}
+    changes["past"] = _past(action, event.how)
     if event.how in ("happened", "stated_happened"):
         changes |= {"text": event.text, "evidence": event.evidence}
     settled = _advance(action, event.how, **changes)
@@ -162,6 +181,8 @@ def wait_opened(view: View, event: ev.WaitOpened, at_ms: int) -> Changes:
     if event.action is None or event.wait_kind == "statement":
         return changes
     action = _advance(_get(view, event.action), "condition_missing", wait=event.wait)
+    if event.wait_kind == "child":
+        action = changed(action, spawned=str(event.spec.get("child", "")))
     return _put(view, action, **changes)
 
 
@@ -175,22 +196,37 @@ def wait_closed(view: View, event: ev.WaitClosed, at_ms: int) -> Changes:
         "open_waits": tuple(w for w in view.open_waits if w != wait.id),
     }
     if wait.kind == "child":
-        spent = event.value.get("spent") if isinstance(event.value, dict) else None
-        cost = None if spent is None else Cost.from_json(spent)
-        changes["budgets"] = view.budgets.settle(wait.id, cost)
+        changes["budgets"] = view.budgets.settle(wait.id, child_cost(event.value))
     if wait.action is None or wait.kind == "statement":
         return changes
     answered = _answered(_get(view, wait.action), wait, event, view.version + 1)
     return _put(view, answered, **changes)
 
 
+def wait_overdue(view: View, event: ev.WaitOverdue, at_ms: int) -> Changes:
+    wait = view.wait(event.wait)
+    if wait is None or wait.state != "open":
+        raise IllegalTransition(f"wait {event.wait!r} is not open")
+    overdue = changed(wait, due_ms=None)
+    return {"waits": view.waits.replace(int(wait.id[1:]) - 1, overdue)}
+
+
+def child_cost(value: Any) -> Cost | None:
+    """What a subtask's last words say that it has spent; None when they say nothing usable."""
+    spent = value.get("spent") if isinstance(value, Mapping) else None
+    return None if spent is None else amount(spent)
+
+
 def _answered(action: ActionView, wait: WaitView, event: ev.WaitClosed, seq: int) -> ActionView:
     if event.how == "superseded":  # asked again: ready, with the condition still missing
         return _advance(action, "arrived", wait=None)
     if event.how != "arrived":
-        return _advance(action, event.how, wait=None, reason=event.reason, ended_seq=seq)
+        how = "given_up" if event.given_up else event.how
+        answer = event.value if wait.kind == "child" else action.answer
+        return _advance(action, how, wait=None, reason=event.reason, ended_seq=seq, answer=answer)
     if wait.kind == "approval":
-        return _advance(action, "arrived", wait=None, approved=wait.subject)
+        until = expiry(event.value)
+        return _advance(action, "arrived", wait=None, approved=wait.subject, approved_until=until)
     met = (*action.met, wait.kind)
     return _advance(action, "arrived", wait=None, met=met, answer=event.value)
 

@@ -17,7 +17,7 @@ _NEEDS_BARRIER = frozenset((
 ))  # fmt: skip
 
 
-_OF_WAITS = (ev.WaitOpened, ev.WaitClosed)
+_OF_WAITS = (ev.WaitOpened, ev.WaitClosed, ev.WaitOverdue)
 _OF_ATTEMPTS = (ev.AttemptStarted, ev.AttemptEnded)
 
 

@@ -16,7 +16,9 @@ Json = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class ActionView:
     """One action. `reservation` names the budget entry of its last attempt; `effects` and `stop`
-    are the answers of a cancellation; `seq_*` are places in the log."""
+    are the answers of a cancellation; `seq_*` are places in the log. `past`: what its attempts did
+    beyond doubt (done), or that one of them may have had an effect (unknown). `spawned`: the run of
+    its subtask. `unknown_ms` (UTC): since when its outcome is not known."""
 
     id: str
     turn: int
@@ -47,6 +49,10 @@ class ActionView:
     stop: str = ""
     effects: str = ""
     processes: tuple[Json, ...] = ()
+    past: str = ""
+    spawned: str = ""
+    approved_until: int | None = None
+    unknown_ms: int = 0
 
     @property
     def open(self) -> bool:
@@ -125,6 +131,7 @@ class View:
     checks: tuple[Json, ...] = ()
     aim: str = ""
     aim_reason: str = ""
+    closing_ms: int = 0
     unsettled: tuple[Json, ...] = ()
     turns: Sequence32[TurnView] = field(default_factory=Sequence32)
     items: Sequence32[tuple[str, Any]] = field(default_factory=Sequence32)

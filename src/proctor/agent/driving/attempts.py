@@ -5,7 +5,8 @@ import asyncio
 from proctor.agent.core import commands as cmd
 from proctor.agent.core.budgets import Cost
 from proctor.agent.core.commands import Refusal
-from proctor.agent.core.decide_actions import USED_UP, runnable
+from proctor.agent.core.decide_actions import USED_UP, is_approved, runnable
+from proctor.agent.core.drawing import comes_back
 from proctor.agent.core.view import ActionView
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.groups import started_group
@@ -77,7 +78,7 @@ async def _meet(
         wanted = await subject_of(desk, action, tool)
         if wanted is None:
             return
-        if not _approved(desk, action, wanted):
+        if not is_approved(desk.view, action, wanted, desk.now_ms()):
             _ask_approval(desk, action, wanted)
             return
     try:
@@ -105,15 +106,6 @@ async def subject_of(desk: Desk, action: ActionView, tool: Tool) -> str | None:
     return subject(action.tool, tool.version, action.arguments, revision, epoch)
 
 
-def _approved(desk: Desk, action: ActionView, wanted: str) -> bool:
-    if action.approved == wanted:
-        return True
-    if wanted not in desk.view.grants:
-        return False
-    expires = desk.view.grants[wanted]
-    return expires is None or desk.now_ms() < expires
-
-
 def _ask_approval(desk: Desk, action: ActionView, wanted: str) -> None:
     expires = desk.setup.permissions.ask_expires_s
     due = None if expires is None else desk.now_ms() + int(expires * 1000)
@@ -128,11 +120,14 @@ def _open_need(desk: Desk, action: ActionView, need: Need) -> None:
     spec = dict(need.settings)
     if need.kind == "child":
         spec |= {"child": child_id(action), "goal": need.goal}
-        spec["reserve"] = {k: v for k, v in dict(need.settings.get("limits", {})).items() if v}
     answer = desk.recorder.apply(
         cmd.OpenWait(need.kind, action.id, prompt=need.prompt, due_ms=due, spec=spec)
     )
-    if isinstance(answer, Refusal) and answer.code == "budget":
+    if not isinstance(answer, Refusal) or answer.code not in ("budget", "invalid"):
+        return
+    if answer.code == "invalid":
+        desk.recorder.must(cmd.CloseAction(action.id, "invalid", answer.reason))
+    elif not comes_back(desk.view):  # else it is asked again when something was given back
         desk.recorder.must(cmd.CloseAction(action.id, "denied", answer.reason))
 
 

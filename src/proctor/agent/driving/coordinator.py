@@ -1,8 +1,6 @@
 """Drives one run: the only writer of its log. What is decided is durable before it is done."""
 
 import asyncio
-from pathlib import Path
-from typing import Any
 
 from proctor.agent.core import commands as cmd
 from proctor.agent.core.decide_actions import unresolved
@@ -10,8 +8,9 @@ from proctor.agent.core.view import View
 from proctor.agent.driving.attempts import start_ready
 from proctor.agent.driving.children import ensure_children
 from proctor.agent.driving.desk import Desk
-from proctor.agent.driving.finishing import finish
+from proctor.agent.driving.finishing import finish, time_left
 from proctor.agent.driving.intake import take_in
+from proctor.agent.driving.judging import no_more, verify
 from proctor.agent.driving.loading import load_view
 from proctor.agent.driving.recorder import LostRun, Recorder
 from proctor.agent.driving.recovery import take_over
@@ -19,7 +18,6 @@ from proctor.agent.driving.settling import ask_unknown
 from proctor.agent.driving.snapshots import is_due, keep_snapshot
 from proctor.agent.driving.turns import next_turn
 from proctor.agent.setup import Hub, Setup
-from proctor.agent.verify import judge, review_subject
 from proctor.kernel.errors import ProctorError, StorageError
 from proctor.kernel.faults import fault_point
 from proctor.store.journal.contract import Lease
@@ -142,8 +140,7 @@ class Coordinator:
                     await desk.recorder.flush()
                 continue
             await desk.recorder.flush()
-            under_way = desk.busy or desk.dispatcher.stays()
-            if not desk.woken and not under_way and not desk.mail and not _came_in(desk):
+            if not desk.woken and not desk.mail and not _stays(desk):
                 break
             await self._sleep(desk)
         await self._leave(desk)
@@ -151,31 +148,30 @@ class Coordinator:
     async def _advance(self, desk: Desk) -> bool:
         """One step; whether anything was done."""
         state = desk.view.state
+        if state != "verifying":
+            no_more(desk)
         if state == "ready":
             desk.recorder.must(cmd.Move("started"))
             return True
         if state == "finishing":
             return await finish(desk)
         if state == "verifying":
-            return await _verify(desk)
+            return await verify(desk)
         if state == "waiting" and desk.view.unfinished("unknown", "running"):
             desk.recorder.must(cmd.Move("unblock"))
             return True
         return await self._running(desk) if state == "running" else False
 
     async def _running(self, desk: Desk) -> bool:
-        view = desk.view
-        if not view.waiting("workspace"):
-            if not view.open_actions:
-                if desk.turn is None:
-                    return await next_turn(desk)
-            elif ask_unknown(desk):
+        if not desk.view.waiting("workspace"):
+            states = {action.state for action in desk.view.unfinished()}
+            if "unknown" in states and ask_unknown(desk):
                 return True
-            elif view.unfinished("ready") and await start_ready(desk):
+            if "ready" in states and await start_ready(desk):
                 await desk.recorder.flush()
                 await ensure_children(desk)
                 return True
-            elif desk.turn is None and not unresolved(desk.view):
+            if desk.turn is None and "running" not in states and not unresolved(desk.view):
                 return await next_turn(desk)
         held = any(desk.held(action) for action in desk.view.unfinished("ready"))
         if not desk.busy and not held and desk.view.waiting():
@@ -203,9 +199,8 @@ class Coordinator:
         pauses = [self._setup.timing.poll_s]
         now = desk.now_ms()
         pauses += [(w.due_ms - now) / 1000 for w in desk.view.waiting() if w.due_ms is not None]
-        if desk.closing_since is not None:
-            gone = self._setup.clock.monotonic() - desk.closing_since
-            pauses.append(self._setup.timing.cancel_s - gone)
+        if (left := time_left(desk)) > 0:
+            pauses.append(left)
         return max(0.001, min(pauses))
 
     async def _leave(self, desk: Desk) -> None:
@@ -243,25 +238,12 @@ class Coordinator:
             )
 
 
+def _stays(desk: Desk) -> bool:
+    """Whether there is something to stay for. A run that cleans up is held until the end of its
+    time, or everybody who looks would claim it again."""
+    under_way = desk.busy or desk.dispatcher.stays() or _came_in(desk)
+    return under_way or desk.view.state == "finishing"
+
+
 def _came_in(desk: Desk) -> bool:
-    return bool(desk.attempts or desk.replies or desk.commands)
-
-
-async def _verify(desk: Desk) -> bool:
-    """Judge the candidate by the acceptance contract; a reviewer is waited for."""
-    root = getattr(desk.setup.workspace, "root", None)
-    checks: Any = desk.view.task.get("acceptance") or ()
-    verdicts = []
-    for check in checks:
-        found = await judge(desk.view, check, None if root is None else Path(root))
-        if found is None:
-            prompt = f"Is this result accepted?\n{desk.view.candidate}"
-            subject = review_subject(desk.view)
-            spec = {"check": dict(check)}
-            desk.recorder.must(cmd.OpenWait("review", None, subject, prompt, spec=spec))
-            desk.recorder.must(cmd.Move("block", "a reviewer decides"))
-            return True
-        verdicts.append(found)
-    fault_point("agent.judged")
-    desk.recorder.must(cmd.Judge(tuple(verdicts)))
-    return True
+    return bool(desk.attempts or desk.replies or desk.commands or desk.judged)

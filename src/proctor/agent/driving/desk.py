@@ -34,6 +34,8 @@ class Desk:
         self.commands: deque[cmd.Command] = deque()
         self.turn: asyncio.Task[None] | None = None
         self.queries: dict[str, asyncio.Task[None]] = {}
+        self.judging: asyncio.Task[None] | None = None
+        self.judged: deque[Any] = deque()
         self.stops: dict[str, asyncio.Task[None]] = {}
         self.told: set[str] = set()  # subtasks that are known to exist
         self.undone: set[str] = set()  # actions whose compensation was considered
@@ -56,7 +58,8 @@ class Desk:
     @property
     def busy(self) -> bool:
         """Whether something of this run is under way in this process."""
-        return bool(self.dispatcher.running or self.queries or self.stops or self.turn)
+        under_way = self.dispatcher.running or self.queries or self.stops
+        return bool(under_way or self.turn or self.judging)
 
     def held(self, action: ActionView) -> bool:
         """Whether another execution of this action still runs here, so that it must not be done

@@ -83,8 +83,10 @@ class Dispatcher:
         """Begin; the attempt's start is in the log."""
         self.running[execution.action.id] = execution
         execution.began = self._clock.monotonic()
-        execution.work = self._spawn(self._execute(execution))
-        execution.work.add_done_callback(partial(self._done, execution))
+        work = asyncio.get_running_loop().create_task(self._execute(execution))
+        execution.work = work
+        self._tasks.add(work)
+        work.add_done_callback(partial(self._done, execution))
         self._alarm.by(execution.began + execution.timeout_s)
 
     async def stop(self, action_id: str, tell: Callable[[str, tuple[str, ...]], None]) -> None:
@@ -127,8 +129,9 @@ class Dispatcher:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _done(self, execution: Execution, _: Any) -> None:
+    def _done(self, execution: Execution, work: "asyncio.Task[ToolResult]") -> None:
         """Its coroutine has ended, in time or late."""
+        self._tasks.discard(work)
         self.lingering.discard(execution)
         if execution.told or not execution.stopping:
             self._tell(execution)

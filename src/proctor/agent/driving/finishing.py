@@ -13,6 +13,8 @@ from proctor.agent.tools import ToolResult
 from proctor.kernel.faults import fault_point
 from proctor.models.contract import ToolCall
 
+_OVER = "the time for cleaning up is over"
+
 
 async def finish(desk: Desk) -> bool:
     """One step towards the end of a run that is closing; whether anything was done."""
@@ -27,7 +29,7 @@ async def finish(desk: Desk) -> bool:
     _undo(desk)
     if desk.view.unfinished("ready"):
         begun = await start_ready(desk) or begun
-    if _late(desk):
+    if time_left(desk) <= 0:
         _give_up(desk)
     found = desk.recorder.apply(cmd.End())
     if end_of(found):
@@ -66,14 +68,19 @@ async def _stop(desk: Desk, action: ActionView) -> None:
         desk.wake()
 
 
-def _late(desk: Desk) -> bool:
-    since = desk.closing_since
-    assert since is not None
-    return desk.setup.clock.monotonic() - since >= desk.setup.timing.cancel_s
+def time_left(desk: Desk) -> float:
+    """Seconds until what is not cleaned up is given up; 0 when nothing is to be cleaned up. The
+    time is reckoned from the log, and a worker that has just come has `grace_s` of its own."""
+    if desk.closing_since is None:
+        return 0.0
+    timing = desk.setup.timing
+    ours = desk.setup.clock.monotonic() - desk.closing_since
+    gone = max(ours, (desk.now_ms() - desk.view.closing_ms) / 1000)
+    return max(timing.cancel_s - gone, min(timing.grace_s, timing.cancel_s) - ours)
 
 
 def _give_up(desk: Desk) -> None:
-    """The time for cleaning up is over: what still runs is not known."""
+    """The time for cleaning up is over: what still runs is not known, and nothing starts."""
     for action in desk.view.unfinished("running"):
         answer = cmd.AnswerStop(action.id, action.attempts, "timed_out")
         desk.recorder.apply(answer)
@@ -81,8 +88,14 @@ def _give_up(desk: Desk) -> None:
         desk.recorder.apply(cmd.EndAttempt(action.id, action.attempts, action.fence, "lost", text))
         desk.dispatcher.abandon(action.id)
     for action in desk.view.unfinished("unknown"):
-        known = {"reason": "the time for cleaning up is over"}
+        known = {"reason": _OVER, "late": True}
         desk.recorder.apply(cmd.Settle(action.id, "cannot_be_settled", "clock", handover=known))
+
+    for action in desk.view.unfinished("ready"):  # compensations
+        desk.recorder.apply(cmd.CloseAction(action.id, "cancelled", _OVER))
+    for wait in desk.view.waiting("child"):  # each was told to end
+        closing = cmd.CloseWait(wait.id, "cancelled", "runtime", None, _OVER, source="runtime")
+        desk.recorder.apply(closing)
 
 
 def _undo(desk: Desk) -> None:

@@ -306,3 +306,24 @@ def test_calls_that_wait_together_share_a_commit_and_one_that_fails_disturbs_nob
     journal = opened()
     faults.install(hook)
     asyncio.run(case(journal))
+
+
+def test_an_owner_writes_over_two_connections_and_each_run_over_one(opened):
+    seen = []
+
+    def hook(point):
+        if point == "journal.append.begin":
+            seen.append(threading.current_thread().name)
+
+    async def case(journal, name):
+        lease = await owned(journal, name)
+        seen.clear()
+        for version in range(4):
+            await put(journal, lease, version, event(f"e{version}"))
+        return set(seen)
+
+    faults.install(hook)
+    journal = opened()
+    of_lane = {id(journal._lane_of(f"r{n}")): f"r{n}" for n in range(200)}
+    used = [asyncio.run(case(journal, name)) for name in of_lane.values()]
+    assert sorted(used, key=str) == [{"journal-writer-0"}, {"journal-writer-1"}]

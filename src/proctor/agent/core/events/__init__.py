@@ -12,6 +12,7 @@ from proctor.agent.core.events.action import (
     ProcessStarted,
     WaitClosed,
     WaitOpened,
+    WaitOverdue,
 )
 from proctor.agent.core.events.base import (
     KINDS,
@@ -80,6 +81,7 @@ __all__ = [
     "UndeclaredWrite",
     "WaitClosed",
     "WaitOpened",
+    "WaitOverdue",
     "WorkspaceDiverged",
     "WorkspaceRevised",
     "decode",

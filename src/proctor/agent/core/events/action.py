@@ -53,7 +53,8 @@ class WaitOpened(AgentEvent):
 @kind("wait.closed")
 @dataclass(frozen=True, slots=True)
 class WaitClosed(AgentEvent):
-    """`how`: arrived, denied, expired, cancelled, superseded."""
+    """`how`: arrived, denied, expired, cancelled, superseded. `given_up`: the action that waits is
+    not done again, and what it did before is not known."""
 
     wait: str
     how: str
@@ -61,12 +62,22 @@ class WaitClosed(AgentEvent):
     value: Any = None
     reason: str = ""
     message_id: str = ""
+    given_up: bool = False
+
+
+@kind("wait.overdue")
+@dataclass(frozen=True, slots=True)
+class WaitOverdue(AgentEvent):
+    """A subtask did not end in its time and was told to; the wait goes on until it has ended."""
+
+    wait: str
 
 
 @kind("action.closed")
 @dataclass(frozen=True, slots=True)
 class ActionClosed(AgentEvent):
-    """An end before any attempt, or between two: `event` is denied, expired, invalid, cancelled."""
+    """An end before any attempt, or between two: `event` is denied, expired, invalid, cancelled,
+    given_up."""
 
     action: str
     event: str

@@ -6,19 +6,20 @@ new has a default, so older bodies stay readable, and what has its default is no
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from typing import Any, ClassVar, TypeVar
 
+from proctor.agent.core.changing import made
 from proctor.kernel.errors import StorageError
 
 VERSION = 1
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
 class AgentEvent:
-    """The parent of all events."""
+    """The parent of all events, which are frozen dataclasses."""
 
+    __slots__ = ()
     kind: ClassVar[str]
 
 
@@ -35,7 +36,7 @@ def kind(name: str) -> Callable[[type[E]], type[E]]:
         KINDS[name] = cls
         _FIELDS[cls] = tuple(
             (f.name, f.default if f.default_factory is MISSING else f.default_factory())
-            for f in fields(cls)
+            for f in fields(cls)  # type: ignore[arg-type]
         )
         _NAMES[cls] = frozenset(name for name, _ in _FIELDS[cls])
         return cls
@@ -61,10 +62,11 @@ def decode(kind: str, version: int, body: Json) -> AgentEvent:
             hint="open the run with the version of proctor that wrote it",
         )
     known = _NAMES[cls]
-    return cls(
+    return made(
+        cls,
         **{
             name: tuple(value) if type(value) is list else value
             for name, value in body.items()
             if name in known
-        }
+        },
     )

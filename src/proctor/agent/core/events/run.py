@@ -39,7 +39,7 @@ class RunReleased(AgentEvent):
 @kind("run.moved")
 @dataclass(frozen=True, slots=True)
 class RunMoved(AgentEvent):
-    """`event` is one of the run's table: started, block, unblock, suspend, resume."""
+    """`event` is one of the run's table: started, block, unblock, suspend, resume, correct."""
 
     event: str
     reason: str = ""
@@ -97,11 +97,13 @@ class ConfigChanged(AgentEvent):
 @kind("message.received")
 @dataclass(frozen=True, slots=True)
 class MessageReceived(AgentEvent):
-    """A text for the conversation."""
+    """A text for the conversation. `voids`: it came when there was a candidate, which is none any
+    more."""
 
     message_id: str
     text: str
     by: str = ""
+    voids: bool = False
 
 
 @kind("message.refused")
