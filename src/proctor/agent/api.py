@@ -19,7 +19,8 @@ from proctor.store.journal.contract import RunFilter
 from proctor.store.leases import owner_name
 
 UNLIMITED = Limits()
-_ACTIVE = ("ready", "running", "waiting", "verifying", "finishing")
+_LIVELY = ("ready", "running", "verifying", "finishing")
+_QUIET = ("waiting", "suspended", "stopped")
 
 
 class Agents(Control):
@@ -156,20 +157,17 @@ class Agents(Control):
                 self.failures[name] = error
 
     async def _claimable(self, driven: Mapping[str, Any]) -> list[str]:
-        journal = self.setup.journal
-        due = {run_id for run_id, _ in await journal.due_waits(self.setup.clock.now())}
+        """Runs that can go on by themselves, and those that wait and are called for: two questions,
+        however many wait."""
+        lively = RunFilter(_LIVELY, claimable=True)
+        called = RunFilter(_QUIET, claimable=True, called_by=self.setup.clock.now())
         found: list[str] = []
-        after: str | None = None
-        which = RunFilter((*_ACTIVE, "suspended", "stopped"), claimable=True)
-        while page := await journal.runs(which, after=after):
-            after = page[-1].run_id
-            for row in page:
-                if row.run_id in driven or row.run_id in self.failures:
-                    continue
-                quiet = row.state in ("waiting", "suspended", "stopped") and row.run_id not in due
-                if not quiet or await journal.inbox_pending(row.run_id):
-                    found.append(row.run_id)
-        return found
+        for which in (lively, called):
+            after: str | None = None
+            while page := await self.setup.journal.runs(which, after=after):
+                after = page[-1].run_id
+                found += [r.run_id for r in page if r.run_id not in driven]
+        return [run_id for run_id in found if run_id not in self.failures]
 
     def hand_over(self, run_id: str) -> bool:
         """Ask this process's driver of a run to stop and give it up; False if there is none."""

@@ -66,6 +66,11 @@ class Sequence32(Generic[T]):
     def __repr__(self) -> str:
         return f"Sequence32({list(self)!r})"
 
+    @property
+    def last(self) -> T | None:
+        """The last item, None if there is none."""
+        return self._tail[-1] if self._tail else None
+
     def append(self, item: T) -> "Sequence32[T]":
         """The sequence with `item` behind its last one."""
         tail, before, root, shift = self._tail, self._before, self._root, self._shift

@@ -151,8 +151,10 @@ class View:
 
     def action(self, action_id: str) -> ActionView | None:
         """The action of this id, or None."""
-        index = _number(action_id, "a")
-        return self.actions[index] if index < len(self.actions) else None
+        try:
+            return self.actions[_number(action_id, "a")]
+        except IndexError:
+            return None
 
     def wait(self, wait_id: str) -> WaitView | None:
         """The wait of this id, or None."""
@@ -180,8 +182,7 @@ class View:
     @property
     def open_turn(self) -> TurnView | None:
         """The request that waits for its reply, or None."""
-        count = len(self.turns)
-        last = self.turns[count - 1] if count else None
+        last = self.turns.last
         return last if last is not None and last.state == "open" else None
 
 

@@ -136,7 +136,8 @@ class Coordinator:
                 break
             await self._snapshot(desk, leaving=False)
             if await self._advance(desk):
-                if desk.recorder.backlog > _BACKLOG:
+                if desk.recorder.backlog > _BACKLOG:  # a run that never sleeps looks up too
+                    desk.alarm.by(self._setup.clock.monotonic() + self._pause_s(desk))
                     await desk.recorder.flush()
                 continue
             await desk.recorder.flush()

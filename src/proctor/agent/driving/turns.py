@@ -18,10 +18,10 @@ from proctor.models.contract import ToolCall
 
 def final_text(view: View) -> str | None:
     """The candidate that the last turn gave and nobody has taken up yet, or None."""
-    if not view.turns or not view.items:
+    last = view.turns.last
+    if last is None:
         return None
-    last = view.turns[len(view.turns) - 1]
-    said_last = view.items[len(view.items) - 1] == ("turn", last.number)
+    said_last = view.items.last == ("turn", last.number)
     return last.text if said_last and last.state == "replied" and not last.calls else None
 
 

@@ -30,6 +30,11 @@ _RUN = (
     " lease_until, config_digest, permission_epoch, cancel_seq, created_at, body FROM run"
 )
 _DECODED_AT_ONCE = 500
+_CALLED = (
+    "(EXISTS (SELECT 1 FROM inbox i WHERE i.run_no = run.run_no AND i.applied_seq IS NULL)"
+    " OR EXISTS (SELECT 1 FROM wait w WHERE w.run_no = run.run_no AND w.state = 'open'"
+    " AND w.due_at <= ?))"
+)
 _MESSAGE = "SELECT run_id, message_id, kind, i.body, at, number, applied_seq"
 
 
@@ -55,6 +60,9 @@ def runs(
     if which.claimable:
         where.append("(owner IS NULL OR lease_until <= ?)")
         bound.append(now)
+    if which.called_by is not None:
+        where.append(_CALLED)
+        bound.append(microseconds(which.called_by))
     sql = f"{_RUN} WHERE {' AND '.join(where)} ORDER BY run_no LIMIT ?"
     return [_run(values) for values in session.rows(sql, (*bound, limit))]
 
