@@ -245,6 +245,7 @@ def _came_in(desk: Desk) -> bool:
 
 async def _verify(desk: Desk) -> bool:
     """Judge the candidate by the acceptance contract; a reviewer is waited for."""
+    await desk.recorder.flush()  # checks may take their time, and results are not to wait for them
     root = getattr(desk.setup.workspace, "root", None)
     checks: Any = desk.view.task.get("acceptance") or ()
     verdicts = []
