@@ -98,9 +98,24 @@ class _Opener:
         self._name = _shown(url, schema)
 
     def writing(self, number: int) -> Lane:
-        """A lane that writes."""
+        """A lane that writes; those after the first connect when they have something to do."""
         name = f"writer {number}"
-        return Lane(f"journal-writer-{number}", lambda: self.writer(name), lambda: self.end(name))
+        opened = (lambda: self.later(name)) if number else (lambda: self.writer(name))
+        return Lane(f"journal-writer-{number}", opened, lambda: self.end(name))
+
+    def later(self, name: str) -> Callable[[Sequence[Job]], None]:
+        """The work of a lane whose connection is made for its first group."""
+
+        def work(jobs: Sequence[Job]) -> None:
+            try:
+                session = self._sessions.get(name) or self._open(name)
+            except StorageError as error:
+                for job in jobs:
+                    job.error = error
+            else:
+                session.write(jobs)
+
+        return work
 
     def writer(self, name: str) -> Callable[[Sequence[Job]], None]:
         """Connect, make the tables if need be, and give the work of a writing lane."""
@@ -126,8 +141,10 @@ class _Opener:
         return session.read
 
     def end(self, name: str) -> None:
-        """End a connection."""
-        self._sessions.pop(name).connection.close()
+        """End a connection, if it was made."""
+        session = self._sessions.pop(name, None)
+        if session is not None:
+            session.connection.close()
 
     def _open(self, name: str) -> PostgresqlSession:
         try:

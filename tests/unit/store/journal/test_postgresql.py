@@ -327,3 +327,22 @@ def test_an_owner_writes_over_two_connections_and_each_run_over_one(opened):
     of_lane = {id(journal._lane_of(f"r{n}")): f"r{n}" for n in range(200)}
     used = [asyncio.run(case(journal, name)) for name in of_lane.values()]
     assert sorted(used, key=str) == [{"journal-writer-0"}, {"journal-writer-1"}]
+
+
+def test_a_second_connection_that_cannot_be_made_is_told_and_made_later(opened, monkeypatch):
+    import psycopg
+
+    journal = opened()
+    second = next(n for n in range(200) if journal._lane_of(f"r{n}") is journal._writing[1])
+
+    def refuse(*_, **__):
+        raise psycopg.OperationalError("too many clients already")
+
+    async def case():
+        return await journal.create_run(NewRun(f"r{second}", NOW))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(psycopg, "connect", refuse)
+        with pytest.raises(StorageError, match="too many clients already"):
+            asyncio.run(case())
+    assert asyncio.run(case()) == Appended(0)
