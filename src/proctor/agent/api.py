@@ -7,7 +7,7 @@ from typing import Any
 
 from proctor.agent.control import Control
 from proctor.agent.core import commands as cmd
-from proctor.agent.core.budgets import Limits
+from proctor.agent.core.budgets import Limits, flaw
 from proctor.agent.core.view import View
 from proctor.agent.driving.children import create_run
 from proctor.agent.driving.coordinator import Coordinator, RunIsOwned
@@ -47,16 +47,21 @@ class Agents(Control):
         limits: Limits = UNLIMITED,
         on_unknown: str = "wait",
         max_corrections: int = 2,
+        scope: Mapping[str, Any] | None = None,
     ) -> str:
         """Record a task and its run; the run's id. Nothing is executed before `drive` or `serve`.
 
-        A `run_id` that is there already is the same submission: nothing is added. Raises
-        UsageError, StorageError.
+        `scope`: what the task is about, kept with it and given to the policy. A `run_id` that is
+        there already is the same submission: nothing is added. Raises UsageError, StorageError.
         """
         if on_unknown not in ("wait", "tell_model", "stop_run"):
             raise UsageError("on_unknown is wait, tell_model or stop_run")
+        if problem := flaw(limits):
+            raise UsageError(problem)
         run_id = run_id or f"run-{secrets.token_hex(8)}"
-        task = {"goal": goal, "acceptance": [dict(check) for check in acceptance]}
+        task: dict[str, Any] = {"goal": goal, "acceptance": [dict(check) for check in acceptance]}
+        if scope:
+            task["scope"] = dict(scope)
         digest = self.setup.config_digest(self.setup.policy(task))
         command = cmd.CreateRun(
             run_id,

@@ -45,10 +45,11 @@ def replayed(view: View, log: Iterable[tuple[ev.AgentEvent, int]]) -> View:
 def _take(own: View, event: ev.AgentEvent, at_ms: int) -> None:
     changes = _RULES[type(event)](own, event, at_ms)
     passed = at_ms - own.last_ms
-    if passed > 0:
+    if type(event) is ev.RunClaimed:
+        changes["last_ms"] = at_ms  # the time between two owners is nobody's, whatever a clock says
+    elif passed > 0:
         changes["last_ms"] = at_ms
-        # The time between two owners is nobody's wall time.
-        if own.owner is not None and type(event) is not ev.RunClaimed:
+        if own.owner is not None:
             changes["budgets"] = changes.get("budgets", own.budgets).charge_wall(passed)
     changes["version"] = own.version + 1
     complete(own, changes)

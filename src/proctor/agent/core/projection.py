@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
 from proctor.agent.core import events as ev
-from proctor.agent.core.budgets import DIMENSIONS, UNLIMITED, Cost
+from proctor.agent.core.budget_rows import budget_rows
 from proctor.agent.core.view import ActionView, View, WaitView
 from proctor.kernel.digest import of_json
 from proctor.store.journal.values import Row, Value
@@ -50,7 +49,6 @@ def rows(before: View, view: View, events: Sequence[ev.AgentEvent], at_ms: int) 
         found.append(Row("run", {}, _run_values(view)))
     actions: dict[str, None] = {}
     waits: dict[str, None] = {}
-    limited = view.budgets.limits is not UNLIMITED
     for seq, event in enumerate(events, before.version + 1):
         name = getattr(event, "action", None)
         if name:
@@ -62,8 +60,9 @@ def rows(before: View, view: View, events: Sequence[ev.AgentEvent], at_ms: int) 
             wait = view.wait(event.wait)
             if wait is not None and wait.action is not None:
                 actions[wait.action] = None
-        if limited:
-            found += _budget_rows(view, event)
+        if isinstance(event, ev.AttemptEnded):
+            found += _ended_processes(before, view, event)
+    found += budget_rows(before, view, events)
     for name in actions:
         if (action := view.action(name)) is not None:
             found.append(_action_row(action, new=action.accepted_seq > before.version))
@@ -138,37 +137,19 @@ def _ended_row(view: View, event: ev.AttemptEnded, seq: int, at_ms: int) -> Row:
     return Row("attempt", {"action_id": event.action, "number": event.attempt}, values)
 
 
-def _budget_rows(view: View, event: ev.AgentEvent) -> list[Row]:
-    """Only limited dimensions have entries: the log knows the others."""
-    if isinstance(event, ev.TurnRequested | ev.AttemptStarted):
-        state, cost = "reserved", event.reserve
-    elif isinstance(event, ev.TurnReplied | ev.AttemptEnded):
-        if isinstance(event, ev.AttemptEnded) and event.outcome == "lost":
-            return []
-        state, cost = "settled", event.cost
-    else:
-        return []
-    if isinstance(event, ev.TurnRequested | ev.TurnReplied):
-        source = f"t{event.turn}"
-    else:
-        source = f"{event.action}.{event.attempt}"
-    amount = Cost.from_json(cost)
-    found = []
-    for name in DIMENSIONS:
-        if getattr(view.budgets.limits, name) is None or not getattr(amount, name):
-            continue
-        spent = Decimal(getattr(amount, name))
-        settled = state == "settled"
-        values: dict[str, Value] = {"state": state, "reserved": Decimal(0) if settled else spent}
-        if settled:
-            values["settled"] = spent
-        found.append(Row("budget_entry", {"source_id": source, "kind": name}, values))
-    return found
-
-
 def _files_row(revision: str, state: str) -> Row:
     place: dict[str, Value] = {"kind": "files", "revision": revision, "state": state}
     return Row("workspace", {"workspace_id": "main"}, place)
+
+
+def _ended_processes(before: View, view: View, event: ev.AttemptEnded) -> list[Row]:
+    """The groups of an attempt when it has ended; after one that is lost nobody knows of them."""
+    state = "unknown" if event.outcome == "lost" else "ended"
+    known = (found.action(event.action) for found in (before, view))
+    groups = {p["pgid"]: None for a in known if a is not None for p in a.processes
+              if p["attempt"] == event.attempt}  # fmt: skip
+    names = [f"{event.action}.{event.attempt}.{pgid}" for pgid in groups]
+    return [Row("process", {"process_id": name}, {"state": state}) for name in names]
 
 
 def _process_row(view: View, event: ev.ProcessStarted, seq: int, at_ms: int) -> Row:

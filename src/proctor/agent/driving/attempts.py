@@ -38,16 +38,24 @@ async def start_ready(desk: Desk) -> bool:
         fault_point("agent.attempt.intent")
         await desk.recorder.flush()
         fault_point("agent.attempt.started")
-        _must_own(desk)
+        await _must_own(desk)
         for action_id in started:
             _execute(desk, action_id)
     return changed
 
 
-def _must_own(desk: Desk) -> None:
-    """A worker whose lease ran out by its own clock starts nothing, whoever owns the run now."""
-    if desk.setup.clock.monotonic() >= desk.lease_until:
+async def _must_own(desk: Desk) -> None:
+    """A worker whose lease ran out by its own clock starts nothing, whoever owns the run now. A
+    machine that was suspended may not have counted that time: when its wall clock says more, the
+    journal is asked."""
+    clock, lease = desk.setup.clock, desk.recorder.lease
+    if clock.monotonic() < desk.lease_until and clock.now() < lease.until:
+        return
+    asked, ttl_s = clock.monotonic(), desk.setup.timing.lease_ttl_s
+    renewed = await desk.setup.journal.renew(lease, ttl_s) if asked < desk.lease_until else None
+    if renewed is None:
         raise LostRun(f"the lease of run {desk.view.run_id} ran out")
+    desk.recorder.lease, desk.lease_until = renewed, asked + ttl_s
 
 
 def _tool_of(desk: Desk, action: ActionView) -> Tool | None:

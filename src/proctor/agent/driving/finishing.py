@@ -21,7 +21,7 @@ async def finish(desk: Desk) -> bool:
     """One step towards the end of a run that is closing; whether anything was done."""
     before = desk.view.version
     if desk.closing_since is None:
-        desk.closing_since = desk.setup.clock.monotonic()
+        desk.closing_since = desk.setup.clock.monotonic() - _gone_before(desk)
         cancel_children(desk)
         fault_point("agent.finishing")
     _close_turn(desk)
@@ -74,10 +74,15 @@ def time_left(desk: Desk) -> float:
     time is reckoned from the log, and a worker that has just come has `grace_s` of its own."""
     if desk.closing_since is None:
         return 0.0
+    gone = desk.setup.clock.monotonic() - desk.closing_since
+    return max(0.0, desk.setup.timing.cancel_s - gone)
+
+
+def _gone_before(desk: Desk) -> float:
+    """Seconds of the time for cleaning up that other workers have used."""
     timing = desk.setup.timing
-    ours = desk.setup.clock.monotonic() - desk.closing_since
-    gone = max(ours, (desk.now_ms() - desk.view.closing_ms) / 1000)
-    return max(timing.cancel_s - gone, min(timing.grace_s, timing.cancel_s) - ours)
+    most = timing.cancel_s - min(timing.grace_s, timing.cancel_s)
+    return min(max(0.0, (desk.now_ms() - desk.view.closing_ms) / 1000), most)
 
 
 def _give_up(desk: Desk) -> None:

@@ -58,12 +58,18 @@ class Recorder:
         self.view = view
         self.lease = lease
         self._clock = clock
+        self._began_ms = now_ms(clock) - int(clock.monotonic() * 1000)
         self._stored = view  # the view at the last append that was handed over
         self._events: list[tuple[ev.AgentEvent, int]] = []
         self._messages: list[Message] = []
         self._inbox: list[Row] = []
         self._lock = asyncio.Lock()
         self._failure: Exception | None = None  # then the view may be ahead of the log
+
+    def steady_ms(self) -> int:
+        """When an event happens, UTC: the wall clock at the claim and the time since. A wall clock
+        that is set meanwhile neither spends a run's time nor gives it back."""
+        return self._began_ms + int(self._clock.monotonic() * 1000)
 
     @property
     def pending(self) -> bool:
@@ -78,10 +84,10 @@ class Recorder:
 
     def apply(self, command: Command) -> Refusal | Sequence[ev.AgentEvent]:
         """Decide and take the events into the view; they are kept for the next flush."""
-        at_ms = now_ms(self._clock)
-        found = decide(self.view, command, at_ms)
+        found = decide(self.view, command, now_ms(self._clock))
         if isinstance(found, Refusal):
             return found
+        at_ms = self.steady_ms()
         self.view = fold(self.view, found, at_ms)
         self._events += [(event, at_ms) for event in found]
         return found
@@ -95,7 +101,7 @@ class Recorder:
 
     def note(self, event: ev.AgentEvent) -> None:
         """Record a fact that changes no state (a refused message, a late result)."""
-        at_ms = now_ms(self._clock)
+        at_ms = self.steady_ms()
         self.view = fold(self.view, (event,), at_ms)
         self._events.append((event, at_ms))
 

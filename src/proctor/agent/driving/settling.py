@@ -49,7 +49,9 @@ async def _ask(desk: Desk, action: ActionView, tool: Tool) -> None:
             desk.wake()
         return
     timing, clock = desk.setup.timing, desk.setup.clock
-    deadline = clock.monotonic() + timing.query_deadline_s
+    # Who takes over asks once at least, and has what earlier workers left of the time.
+    gone = max(0.0, (desk.recorder.steady_ms() - action.unknown_ms) / 1000)
+    deadline = clock.monotonic() + max(0.0, timing.query_deadline_s - gone)
     pause, asked, last = timing.query_pause_s, 0, ""
     try:
         while True:

@@ -7,7 +7,7 @@ new has a default, so older bodies stay readable, and what has its default is no
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, get_origin
 
 from proctor.agent.core.changing import made
 from proctor.kernel.errors import StorageError
@@ -29,6 +29,7 @@ KINDS: dict[str, type[AgentEvent]] = {}
 """Every kind of event with its class."""
 _FIELDS: dict[type[AgentEvent], tuple[tuple[str, Any], ...]] = {}
 _NAMES: dict[type[AgentEvent], frozenset[str]] = {}
+_TUPLES: dict[type[AgentEvent], frozenset[str]] = {}  # a list elsewhere is somebody's value
 
 
 def kind(name: str) -> Callable[[type[E]], type[E]]:
@@ -40,6 +41,7 @@ def kind(name: str) -> Callable[[type[E]], type[E]]:
             for f in fields(cls)  # type: ignore[arg-type]
         )
         _NAMES[cls] = frozenset(name for name, _ in _FIELDS[cls])
+        _TUPLES[cls] = frozenset(f.name for f in fields(cls) if get_origin(f.type) is tuple)  # type: ignore[arg-type]
         return cls
 
     return register
@@ -62,11 +64,11 @@ def decode(kind: str, version: int, body: Json) -> AgentEvent:
             f"event {kind!r} of version {version} was written by a newer proctor",
             hint="open the run with the version of proctor that wrote it",
         )
-    known = _NAMES[cls]
+    known, tuples = _NAMES[cls], _TUPLES[cls]
     return made(
         cls,
         **{
-            name: tuple(value) if type(value) is list else value
+            name: tuple(value) if name in tuples and type(value) is list else value
             for name, value in body.items()
             if name in known
         },
