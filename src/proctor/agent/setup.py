@@ -40,7 +40,8 @@ class Timing:
 @dataclass(frozen=True, slots=True)
 class Setup:
     """`policy` is asked once for each run, with its task. `slots`: attempts of one run that may
-    run at the same time, 8 by default.."""
+    run at the same time, 8 by default. `runs_at_once`: runs that `serve` drives at the same time,
+    256 by default; runs that only wait for others are not driven."""
 
     journal: Journal
     policy: Callable[[Mapping[str, Any]], Policy]
@@ -50,6 +51,7 @@ class Setup:
     clock: Clock = SystemClock()
     timing: Timing = Timing()
     slots: int = 8
+    runs_at_once: int = 256
     max_failed_turns: int = 3
 
     def config_digest(self, policy: Policy) -> str:
