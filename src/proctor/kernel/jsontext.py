@@ -121,14 +121,14 @@ SANITIZED_VALUES = 200_000
 _INT_BITS = 14_000  # what the interpreter still turns into decimal digits by default
 
 
-def sanitized(value: Any) -> Any:
+def sanitized(value: Any, values: int = SANITIZED_VALUES) -> Any:
     """A copy of `value` that JSON can hold: odd numbers and types become text, and what lies
-    deeper than `SANITIZED_DEPTH` or comes after `SANITIZED_VALUES` values is left out, saying so.
+    deeper than `SANITIZED_DEPTH` or comes after that many `values` is left out, saying so.
 
     For evidence and diagnostics of plug-ins, where losing the record would be worse than
     changing the type of one field. Never used for observations. Never raises.
     """
-    return _sanitized(value, SANITIZED_DEPTH, [SANITIZED_VALUES])
+    return _sanitized(value, SANITIZED_DEPTH, [values])
 
 
 def _sanitized(value: Any, depth: int, left: list[int]) -> Any:

@@ -1,7 +1,5 @@
 """From ready to running: conditions first, then locks and capacity, then the fenced start."""
 
-import asyncio
-
 from proctor.agent.core import commands as cmd
 from proctor.agent.core.budgets import Cost
 from proctor.agent.core.commands import Refusal
@@ -10,6 +8,7 @@ from proctor.agent.core.drawing import comes_back
 from proctor.agent.core.view import ActionView
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.groups import started_group
+from proctor.agent.driving.needs import need_of, revision_of, unmet
 from proctor.agent.driving.outcomes import Execution
 from proctor.agent.driving.recorder import LostRun
 from proctor.agent.permissions import Ruling, subject
@@ -90,9 +89,9 @@ async def _meet(
             _ask_approval(desk, action, wanted)
             return
     try:
-        need = tool.needs(action.arguments)
-    except Exception as error:  # noqa: BLE001 - a tool's own code on an agent's arguments
-        desk.recorder.must(cmd.CloseAction(action.id, "invalid", f"needs: {str(error)[:500]}"))
+        need = need_of(tool, action)
+    except ValueError as error:
+        desk.recorder.must(cmd.CloseAction(action.id, "invalid", str(error)))
         return
     if need is not None and need.kind not in action.met:
         _open_need(desk, action, need)
@@ -103,12 +102,10 @@ async def _meet(
 async def subject_of(desk: Desk, action: ActionView, tool: Tool) -> str | None:
     """What an approval is bound to now; None: it cannot be told, and the action has ended."""
     try:
-        async with asyncio.timeout(tool.timeout_s):
-            revision = await tool.revision(action.arguments)
-    except Exception as error:  # noqa: BLE001 - a tool's own code
-        reason = f"its resource cannot be looked at: {str(error)[:500]}"
+        revision = await revision_of(tool, action)
+    except ValueError as error:
         if action.state == "ready":
-            desk.recorder.must(cmd.CloseAction(action.id, "invalid", reason))
+            desk.recorder.must(cmd.CloseAction(action.id, "invalid", str(error)))
         return None
     epoch = max(desk.view.epoch, desk.setup.permissions.epoch)
     return subject(action.tool, tool.version, action.arguments, revision, epoch)
@@ -168,11 +165,7 @@ async def _objection(desk: Desk, action: ActionView, tool: Tool) -> str | None:
     if type(tool).preconditions is Tool.preconditions:
         return None
     await desk.recorder.flush()  # the tool's own code may take its time
-    try:
-        async with asyncio.timeout(tool.timeout_s):
-            return await tool.preconditions(action.arguments)
-    except Exception as error:  # noqa: BLE001 - a tool's own code
-        return f"its preconditions cannot be checked: {str(error)[:500]}"
+    return await unmet(tool, action)
 
 
 def _tool_time(desk: Desk, tool: Tool) -> Cost:

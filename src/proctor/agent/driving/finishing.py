@@ -7,9 +7,10 @@ from proctor.agent.driving.attempts import start_ready
 from proctor.agent.driving.children import end_of, tell_parent
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.intake import cancel_children
+from proctor.agent.driving.proposals import proposed
+from proctor.agent.driving.seam import call as ask
 from proctor.agent.driving.settling import ask_unknown
-from proctor.agent.driving.turns import proposed
-from proctor.agent.tools import ToolResult
+from proctor.agent.tools import Compensation, ToolResult
 from proctor.kernel.faults import fault_point
 from proctor.models.contract import ToolCall
 
@@ -118,10 +119,10 @@ def _undo(desk: Desk) -> None:
         desk.undone.add(action.id)
         result = ToolResult(action.text, action.evidence)
         try:
-            undo = tool.compensate(action.arguments, result)
+            undo = ask(tool.compensate, action.arguments, result)
         except Exception:  # noqa: BLE001 - a tool's own code: then there is no compensation
             undo = None
-        if undo is not None:
+        if isinstance(undo, Compensation):
             call = proposed(desk.setup.tools, ToolCall("", undo.tool, undo.arguments))
             answer = desk.recorder.apply(cmd.Compensate(action.id, call))
             assert not isinstance(answer, Refusal) or call.problem is not None

@@ -145,7 +145,7 @@ def bounded(given: object) -> dict[str, Any]:
     """Evidence as JSON that the log can hold: of what is too large, only the short entries."""
     if not isinstance(given, Mapping):
         return {"left_out": f"evidence was {type(given).__name__}, not a mapping"}
-    evidence: dict[str, Any] = jsontext.sanitized(dict(given))
+    evidence: dict[str, Any] = jsontext.sanitized(dict(given), EVIDENCE_LIMIT // 4)
     if not evidence or (size := len(jsontext.dumps(evidence))) <= EVIDENCE_LIMIT:
         return evidence
     short: dict[str, Any] = {}

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from proctor.agent.core.budgets import DIMENSIONS, Cost
 from proctor.agent.core.locks import Access, Mode
 from proctor.kernel import jsontext
 
@@ -19,7 +18,6 @@ RESOURCES_LIMIT = 1000
 PATH_LIMIT = 4096
 LONGEST_S = 100 * 365.25 * 86_400
 """The longest time that anybody can wait for: a hundred years."""
-_LARGEST = 10**15
 
 
 class Misbehaved(Exception):
@@ -87,19 +85,6 @@ def accesses(found: object) -> tuple[Access, ...]:
             raise ValueError(f"more than {RESOURCES_LIMIT} resources")
         taken.append(access)
     return tuple(taken)
-
-
-def cost_problem(cost: object) -> str | None:
-    """Why this is not a cost, or None."""
-    if not isinstance(cost, Cost):
-        return f"a cost is Cost, not {type(cost).__name__}"
-    for name in DIMENSIONS:
-        amount = getattr(cost, name)
-        whole = type(amount) is int
-        exact = name == "usd" and isinstance(amount, Decimal) and amount.is_finite()
-        if not (whole or exact) or not 0 <= amount <= _LARGEST:
-            return f"{name} of a cost is a number from 0 on, not {shown(amount, 50)}"
-    return None
 
 
 def seconds(value: object, what: str) -> float:

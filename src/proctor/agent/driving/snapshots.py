@@ -62,7 +62,7 @@ def to_json(view: View) -> dict[str, Any]:
 
 
 def from_json(body: Mapping[str, Any]) -> View:
-    """The view of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
+    """The view of `to_json`. Raises LookupError, TypeError or ValueError for anything else."""
     given: dict[str, Any] = {name: body[name] for name in _PLAIN}
     given |= {name: tuple(body[name]) for name in _TUPLES}
     actions = [_to_action(list(values)) for values in body["actions"]]
@@ -145,7 +145,7 @@ async def load_snapshot(journal: Journal, run_id: str) -> View | None:
         return None
     try:
         view = from_json(found.body)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (LookupError, TypeError, ValueError, AttributeError):
         return None
     return view if (view.version, view.run_id) == (found.seq, run_id) else None
 

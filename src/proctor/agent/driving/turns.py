@@ -6,14 +6,12 @@ from proctor.agent.context import Message, assembled
 from proctor.agent.core import commands as cmd
 from proctor.agent.core.budgets import ONE_STEP, Cost
 from proctor.agent.core.commands import Refusal
-from proctor.agent.core.locks import Access
 from proctor.agent.core.view import View
 from proctor.agent.driving.desk import Desk
+from proctor.agent.driving.proposals import checked, cost_problem, proposed_calls
+from proctor.agent.driving.seam import awaited, call, said
 from proctor.agent.policy import Proposal, TurnContext
-from proctor.agent.tools import Toolbox
-from proctor.kernel import jsontext
 from proctor.kernel.faults import fault_point
-from proctor.models.contract import ToolCall
 
 
 def final_text(view: View) -> str | None:
@@ -45,9 +43,11 @@ async def next_turn(desk: Desk) -> bool:
         return True
     given = desk.conversation.of(view)
     try:
-        reserve = desk.policy.worst_case(given)
+        reserve = call(desk.policy.worst_case, given)
+        if problem := cost_problem(reserve):
+            raise ValueError(f"its worst case: {problem}")
     except Exception as error:  # noqa: BLE001 - somebody else's code: the run ends, saying so
-        desk.recorder.must(cmd.Close("failed", f"the policy failed: {str(error)[:2000]}"))
+        desk.recorder.must(cmd.Close("failed", f"the policy failed: {said(error)}"))
         return True
     reserve = _at_least_a_step(reserve)
     left = view.budgets.left.steps
@@ -81,7 +81,7 @@ def _take(desk: Desk, reserve: Cost, given: Sequence[Message], known: Proposal) 
     """Record a turn that is known at once; whether anything was done."""
     view = desk.view
     fault_point("agent.turn.replied")
-    calls = tuple([proposed(desk.setup.tools, call) for call in known.calls])
+    calls = proposed_calls(desk.setup.tools, known.calls)
     cost = _at_least_a_step(reserve if known.cost is None else known.cost)
     record = assembled(view, given)
     answer = desk.recorder.apply(cmd.TakeTurn(reserve, record, known.text, calls, cost))
@@ -101,68 +101,33 @@ def _at_once(
     desk: Desk, given: Sequence[Message], context: TurnContext
 ) -> Proposal | BaseException | None:
     try:
-        made = desk.policy.at_once(given, context)
+        made = call(desk.policy.at_once, given, context)
     except Exception as error:  # noqa: BLE001 - recorded as the turn's end
         return error
-    return None if made is None else _checked(made)
+    return None if made is None else checked(made)
 
 
 async def _ask(desk: Desk, given: Sequence[Message], context: TurnContext) -> None:
     found: Proposal | BaseException
     try:
-        found = _checked(await desk.policy.propose(given, context))
+        found = checked(await awaited(desk.policy.propose, given, context))
     except Exception as error:  # noqa: BLE001 - recorded as the turn's end
         found = error
     desk.replies.append((context.turn, found))
     desk.wake()
 
 
-def _checked(made: object) -> Proposal | TypeError:
-    if isinstance(made, Proposal):
-        return made
-    return TypeError(f"the policy proposed {type(made).__name__}, not Proposal")
-
-
 def take_up(desk: Desk, number: int, found: Proposal | BaseException) -> None:
     """Record a reply and what it asks for."""
     desk.turn = None
     if isinstance(found, BaseException):
-        reason = str(found) or type(found).__name__
-        desk.recorder.apply(cmd.CloseTurn(number, reason[:2000]))
+        desk.recorder.apply(cmd.CloseTurn(number, said(found)))
         return
     fault_point("agent.turn.replied")
-    calls = tuple(proposed(desk.setup.tools, call) for call in found.calls)
+    calls = proposed_calls(desk.setup.tools, found.calls)
     cost = found.cost
     if cost is None:
         cost = desk.view.budgets.open.get(f"t{number}", ONE_STEP)
     answer = desk.recorder.apply(cmd.Reply(number, found.text, calls, _at_least_a_step(cost)))
     if isinstance(answer, Refusal) and answer.code == "key":
         desk.recorder.apply(cmd.CloseTurn(number, answer.reason))
-
-
-def proposed(tools: Toolbox, call: ToolCall) -> cmd.ProposedCall:
-    """A call as the rules see it, with the reason why it cannot become an action, if any."""
-    tool = tools.get(call.name)
-    arguments = jsontext.sanitized(dict(call.arguments))
-    if tool is None:
-        problem = f"there is no tool {call.name[:200]!r}"
-        return cmd.ProposedCall(call.id, call.name, arguments, problem)
-    if arguments != dict(call.arguments):
-        return cmd.ProposedCall(call.id, call.name, arguments, "the arguments are not JSON")
-    resources: tuple[Access, ...] = ()
-    try:
-        problem_found = tool.problem(arguments)
-        if problem_found is None:
-            resources = tuple(tool.resources(arguments))
-    except Exception as error:  # noqa: BLE001 - a tool's own check on an agent's arguments
-        problem_found = f"the arguments cannot be checked: {str(error)[:500]}"
-    return cmd.ProposedCall(
-        call.id,
-        tool.name,
-        arguments,
-        problem_found,
-        tool.version,
-        tool.effect.value,
-        resources,
-        tool.max_attempts,
-    )

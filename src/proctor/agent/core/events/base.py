@@ -12,7 +12,8 @@ from typing import Any, ClassVar, TypeVar, get_origin
 from proctor.agent.core.changing import made
 from proctor.kernel.errors import StorageError
 
-VERSION = 1
+VERSION = 2
+"""2: an accepted result and a turn that was known at once are one event each."""
 Json = Mapping[str, Any]
 
 
