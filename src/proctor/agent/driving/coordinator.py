@@ -117,7 +117,7 @@ class Coordinator:
         """`asked`: when the lease was asked for, which is when its time began at the earliest."""
         setup = self._setup
         view = await read_view(setup.journal, self._run_id)
-        recorder = Recorder(setup.journal, view, lease, setup.clock)
+        recorder = Recorder(setup.journal, view, lease, setup.clock, setup.redactor)
         desk = Desk(setup, self._hub, recorder, call(setup.policy, view.task))
         desk.kept_at = view.version
         desk.lease_until = asked + setup.timing.lease_ttl_s

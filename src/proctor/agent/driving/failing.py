@@ -24,7 +24,7 @@ async def record_failure(setup: Setup, lease: Lease, error: Exception) -> None:
     """Record why the run was given up. What the driver had decided and not recorded is dropped: it
     is as if it had never been decided. Raises StorageError, LostRun."""
     view = await load_view(setup.journal, lease.run_id)
-    recorder = Recorder(setup.journal, view, lease, setup.clock)
+    recorder = Recorder(setup.journal, view, lease, setup.clock, setup.redactor)
     recorder.apply(cmd.Claim(lease.owner, lease.fence))  # refused when it is in the log already
     recorder.must(cmd.GiveUp(f"{type(error).__name__}: {said(error)}"))
     await recorder.flush()

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from proctor.kernel import jsontext
+from proctor.kernel.errors import StorageError
 from proctor.store.journal.contract import (
     Row,
     RunFilter,
