@@ -221,7 +221,7 @@ def _accepted(
         call.tool,
         call.tool_version,
         call.effect,
-        call.arguments,
+        None if compensates is None else call.arguments,
         op_key(view.run_id, action, call.tool, call.arguments),
         tuple([(access.mode.value, access.path) for access in call.resources]),
         call.max_attempts,

@@ -231,7 +231,8 @@ class Coordinator:
             desk.recorder.must(cmd.Release(reason))
             fault_point("agent.release")
             await desk.recorder.flush()
-            await self._snapshot(desk, leaving=True)
+            # One that has ended is only looked at: its log does.
+            await self._snapshot(desk, leaving=not desk.view.ended or desk.view.state == "stopped")
         parent = desk.view.parent
         if parent is not None and desk.view.ended:
             self._hub.notify(str(parent["run"]))
