@@ -118,6 +118,16 @@ class Hostile:
         raise RuntimeError("no")
 
 
+def test_sanitized_leaves_out_what_holds_itself_many_times_over():
+    value = "x"
+    for _ in range(60):  # 2**60 leaves
+        value = {"a": value, "b": value}
+    clean = jsontext.dumps(jsontext.sanitized(value))
+    assert "left out: too many values" in clean
+    assert len(clean) < 10_000_000
+    assert jsontext.sanitized([1, [2, 3], 4], values=4) == [1, "left out: too many values", 4]
+
+
 def test_sanitized_holds_whatever_a_plug_in_leaves():
     loop: dict = {}
     loop["loop"] = loop

@@ -51,6 +51,18 @@ class Sequence32(Generic[T]):
         item: T = self._block(index)[index & _MASK]
         return item
 
+    def span(self, start: int, stop: int) -> list[T]:
+        """The items from `start` to before `stop`, block by block."""
+        found: list[T] = []
+        stop = min(stop, len(self))
+        while start < min(stop, self._before):
+            place = start & _MASK
+            found += self._block(start)[place : place + stop - start]
+            start += _WIDTH - place
+        if stop > self._before:
+            found += self._tail[max(0, start - self._before) : stop - self._before]
+        return found
+
     def __iter__(self) -> Iterator[T]:
         yield from _walk(self._root, self._shift)
         yield from self._tail

@@ -170,7 +170,12 @@ class View:
         """Open actions in these states (all of them by default), in order of acceptance."""
         if not self.open_actions:
             return []
-        found = [self.actions[int(name[1:]) - 1] for name in self.open_actions]
+        first, last = int(self.open_actions[0][1:]), int(self.open_actions[-1][1:])
+        if 8 < last - first < 2 * len(self.open_actions):  # close together, as of one turn
+            near = self.actions.span(first - 1, last)
+            found = [a for a in near if a.state not in SETTLED_ACTION_STATES]
+        else:
+            found = [self.actions[int(name[1:]) - 1] for name in self.open_actions]
         return [a for a in found if a.state in states] if states else found
 
     def waiting(self, *kinds: str) -> list[WaitView]:

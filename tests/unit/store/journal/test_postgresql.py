@@ -346,3 +346,14 @@ def test_a_second_connection_that_cannot_be_made_is_told_and_made_later(opened, 
         with pytest.raises(StorageError, match="too many clients already"):
             asyncio.run(case())
     assert asyncio.run(case()) == Appended(0)
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["u:pa/ssw0rd@127.0.0.1:1/db", "u:pa ss@h/db", "u@x:hunter2@127.0.0.1:1/db", "u:a#b@h/d"],
+)
+def test_a_url_that_could_be_read_in_several_ways_is_refused_without_its_password(given):
+    with pytest.raises(StorageError, match="is not plain") as caught:
+        open_journal(f"postgresql://{given}")
+    assert not any(part in str(caught.value) for part in ("ssw0rd", "pa ss", "hunter2", "a#b"))
+    assert "%40" in caught.value.hint
