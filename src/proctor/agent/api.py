@@ -11,6 +11,7 @@ from proctor.agent.core.budgets import Limits, flaw
 from proctor.agent.core.view import View
 from proctor.agent.driving.children import create_run
 from proctor.agent.driving.coordinator import Coordinator, RunIsOwned
+from proctor.agent.driving.failing import is_its_own
 from proctor.agent.driving.loading import load_view
 from proctor.agent.driving.recorder import LostRun, now_ms
 from proctor.agent.setup import Setup
@@ -26,7 +27,8 @@ _QUIET = ("waiting", "suspended", "stopped")
 class Agents(Control):
     """Agent runs of one journal. For one event loop; any number of processes may have one each.
 
-    `failures`: why `serve` gave runs up (a policy that cannot be made, a fault of the runtime).
+    `failures`: why `serve` gave runs up (a policy that cannot be made, a fault of the runtime). It
+    is in their logs too, as `run.given_up`, and `show` says it; another worker may try again.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -134,7 +136,8 @@ class Agents(Control):
         ending = asyncio.ensure_future(stop.wait())
         try:
             while not stop.is_set():
-                for run_id in await self._claimable(tasks):
+                free = self.setup.runs_at_once - len(tasks)
+                for run_id in (await self._claimable(tasks))[:free] if free > 0 else ():
                     tasks[run_id] = asyncio.create_task(self._drive_one(run_id))
                 pause = asyncio.ensure_future(self.setup.clock.sleep(self.setup.timing.poll_s))
                 await asyncio.wait(
@@ -155,8 +158,8 @@ class Agents(Control):
         fails ends this one."""
         for name, task in [(n, t) for n, t in tasks.items() if t.done()]:
             del tasks[name]
-            error = task.exception()
-            if isinstance(error, StorageError):
+            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+            if isinstance(error, StorageError) and not is_its_own(error):
                 raise error
             if error is not None and not isinstance(error, LostRun):
                 self.failures[name] = error

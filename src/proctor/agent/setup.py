@@ -1,5 +1,6 @@
 """What a worker needs to drive agent runs, beside the journal's rows."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -9,6 +10,7 @@ from proctor.agent.policy import Policy
 from proctor.agent.tools import Toolbox
 from proctor.kernel.clock import Clock, SystemClock
 from proctor.kernel.digest import of_json
+from proctor.kernel.redact import Redactor, secret_values
 from proctor.store.journal.contract import Journal
 
 
@@ -37,10 +39,17 @@ class Timing:
     poll_s: float = 0.5
 
 
+def _from_environment() -> Redactor:
+    return Redactor(secret_values(os.environ))
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """`policy` is asked once for each run, with its task. `slots`: attempts of one run that may
-    run at the same time, 8 by default.."""
+    run at the same time, 8 by default. `runs_at_once`: runs that `serve` drives at the same time,
+    256 by default; runs that only wait for others are not driven. `redactor`
+    takes secrets out of what errors and results say, by default those of the environment's
+    variables."""
 
     journal: Journal
     policy: Callable[[Mapping[str, Any]], Policy]
@@ -50,6 +59,8 @@ class Setup:
     clock: Clock = SystemClock()
     timing: Timing = Timing()
     slots: int = 8
+    runs_at_once: int = 256
+    redactor: Redactor = field(default_factory=_from_environment)
     max_failed_turns: int = 3
 
     def config_digest(self, policy: Policy) -> str:

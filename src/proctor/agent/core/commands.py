@@ -52,6 +52,13 @@ class Release(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class GiveUp(Command):
+    """The driver failed and releases the run; another worker may try."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Move(Command):
     """`event`: started, block, unblock, suspend, resume."""
 

@@ -66,6 +66,13 @@ def _release(view: View, command: cmd.Release, now_ms: int) -> Decision:
     return (ev.RunReleased(view.owner, command.reason),)
 
 
+def _give_up(view: View, command: cmd.GiveUp, now_ms: int) -> Decision:
+    if view.owner is None:
+        return refuse("state", "nobody owns the run")
+    given_up = ev.RunGivenUp(view.owner, command.reason)
+    return (given_up, ev.RunReleased(view.owner, "given up"))
+
+
 def _move(view: View, command: cmd.Move, now_ms: int) -> Decision:
     if command.event not in ("started", "block", "unblock", "suspend", "resume"):
         return refuse("state", f"{command.event!r} does not move a run")
@@ -215,7 +222,7 @@ def _accepted(
         call.tool,
         call.tool_version,
         call.effect,
-        call.arguments,
+        None if compensates is None else call.arguments,
         op_key(view.run_id, action, call.tool, call.arguments),
         tuple([(access.mode.value, access.path) for access in call.resources]),
         call.max_attempts,
@@ -272,6 +279,7 @@ _RULES: dict[type[cmd.Command], Callable[[View, Any, int], Decision]] = {
     cmd.CreateRun: _create,
     cmd.Claim: _claim,
     cmd.Release: _release,
+    cmd.GiveUp: _give_up,
     cmd.Move: _move,
     cmd.Receive: _receive,
     cmd.ChangeEpoch: _change_epoch,

@@ -1,5 +1,6 @@
 """The rules of actions: waits, attempts, and outcomes that are not known."""
 
+from collections.abc import Iterator
 from itertools import takewhile
 
 from proctor.agent.core import commands as cmd
@@ -7,7 +8,7 @@ from proctor.agent.core import events as ev
 from proctor.agent.core.budgets import flaw
 from proctor.agent.core.deciding import Decision, refuse
 from proctor.agent.core.giving_up import asked, cancelled_with_run, closed, stop_run
-from proctor.agent.core.locks import fits_beside, startable
+from proctor.agent.core.locks import fits_beside, startable_in_turn
 from proctor.agent.core.view import ActionView, View
 from proctor.kernel.agent_states import ACTION
 
@@ -38,14 +39,14 @@ def holders(view: View) -> list[ActionView]:
     return view.unfinished(*states)
 
 
-def runnable(view: View) -> tuple[str, ...]:
+def runnable(view: View) -> Iterator[str]:
     """Ready actions whose locks are free, first come first served."""
     ready = [a for a in view.unfinished("ready") if view.cancel is None or a.compensates]
     if len(view.open_actions) < 2:
-        return tuple([a.id for a in ready])
+        return iter([a.id for a in ready])
     held = [a.resources for a in holders(view)]
-    places = startable(held, [a.resources for a in ready])
-    return tuple(ready[place].id for place in places)
+    places = startable_in_turn(held, [a.resources for a in ready])
+    return (ready[place].id for place in places)
 
 
 def _is_free(view: View, action: ActionView) -> bool:

@@ -75,7 +75,11 @@ def _created(view: View, event: ev.RunCreated, at_ms: int) -> Changes:
 
 
 def _claimed(view: View, event: ev.RunClaimed, at_ms: int) -> Changes:
-    return {"owner": event.owner, "fence": event.fence}
+    return {"owner": event.owner, "fence": event.fence, "trouble": ""}
+
+
+def _given_up(view: View, event: ev.RunGivenUp, at_ms: int) -> Changes:
+    return {"trouble": event.reason}
 
 
 def _released(view: View, event: ev.RunReleased, at_ms: int) -> Changes:
@@ -210,6 +214,7 @@ _RULES: dict[type[ev.AgentEvent], Callable[[View, Any, int], Changes]] = {
     ev.RunCreated: _created,
     ev.RunClaimed: _claimed,
     ev.RunReleased: _released,
+    ev.RunGivenUp: _given_up,
     ev.RunMoved: _moved,
     ev.CandidateGiven: _candidate,
     ev.CandidateJudged: _judged,

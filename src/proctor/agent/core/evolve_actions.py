@@ -8,7 +8,7 @@ from proctor.agent.core.answers import expiry
 from proctor.agent.core.budgets import Cost, amount
 from proctor.agent.core.changing import changed
 from proctor.agent.core.locks import Access, Mode
-from proctor.agent.core.view import ActionView, View, WaitView
+from proctor.agent.core.view import ActionView, Json, View, WaitView
 from proctor.kernel.agent_states import ACTION
 from proctor.kernel.states import IllegalTransition
 
@@ -26,7 +26,7 @@ def accepted(view: View, event: ev.ActionAccepted, at_ms: int) -> Changes:
         tool=event.tool,
         tool_version=event.tool_version,
         effect=event.effect,
-        arguments=event.arguments,
+        arguments=_arguments(view, event),
         op_key=event.op_key,
         resources=tuple([Access(Mode(mode), path) for mode, path in event.resources]),
         max_attempts=event.max_attempts,
@@ -38,6 +38,19 @@ def accepted(view: View, event: ev.ActionAccepted, at_ms: int) -> Changes:
         "actions": view.actions.append(action),
         "open_actions": (*view.open_actions, event.action),
     }
+
+
+def _arguments(view: View, event: ev.ActionAccepted) -> Json:
+    """The calls of a turn are answered in their order: the next one is this action's."""
+    if event.arguments is not None:
+        return event.arguments
+    turn = view.turn(event.turn)
+    place = 0 if turn is None else len(turn.outcomes)
+    call = turn.calls[place] if turn is not None and place < len(turn.calls) else {}
+    if call.get("call_id") != event.call_id:
+        raise IllegalTransition(f"action {event.action!r}: its turn has no such call")
+    arguments: Json = call["arguments"]
+    return arguments
 
 
 def call_refused(view: View, event: ev.CallRefused, at_ms: int) -> Changes:

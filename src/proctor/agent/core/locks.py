@@ -6,7 +6,7 @@ reads share. First come, first served: an action that has to wait keeps out late
 conflict with it, so nobody starves.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -96,15 +96,21 @@ def startable(
     held: Iterable[Sequence[Access]], queue: Iterable[Sequence[Access]]
 ) -> tuple[int, ...]:
     """The places in `queue` (first come first) that may start now, all of them together."""
+    return tuple(startable_in_turn(held, queue))
+
+
+def startable_in_turn(
+    held: Iterable[Sequence[Access]], queue: Iterable[Sequence[Access]]
+) -> Iterator[int]:
+    """`startable`, place by place: who needs only the first ones does not pay for a long queue."""
     table = LockTable()
     for number, accesses in enumerate(held):
         table.hold(("held", number), accesses)
-    found = []
     for place, accesses in enumerate(queue):
-        if table.fits(accesses):
-            found.append(place)
+        fits = table.fits(accesses)
         table.hold(("queued", place), accesses)  # also one that waits: nobody overtakes it
-    return tuple(found)
+        if fits:
+            yield place
 
 
 def fits_beside(wanted: Sequence[Access], taken: Iterable[Sequence[Access]]) -> bool:

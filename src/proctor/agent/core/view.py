@@ -132,6 +132,7 @@ class View:
     aim: str = ""
     aim_reason: str = ""
     closing_ms: int = 0
+    trouble: str = ""
     unsettled: tuple[Json, ...] = ()
     turns: Sequence32[TurnView] = field(default_factory=Sequence32)
     items: Sequence32[tuple[str, Any]] = field(default_factory=Sequence32)

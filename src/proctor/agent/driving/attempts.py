@@ -21,18 +21,21 @@ async def start_ready(desk: Desk) -> bool:
     before = desk.view.version
     subjects: dict[str, str | None] = {}
     for action in desk.view.unfinished("ready"):
-        tool = _tool_of(desk, action)
-        if tool is not None:
-            await _meet(desk, action, tool, subjects)
+        # One that has not changed since is looked at again when it is its turn to start.
+        if desk.looked.get(action.id) is not action:
+            await _look_at(desk, action, subjects)
     started: list[str] = []
-    for action_id in runnable(desk.view):
-        if len(desk.dispatcher.running) + len(started) >= desk.setup.slots:
-            break
+    free = desk.setup.slots - len(desk.dispatcher.running)
+    for action_id in runnable(desk.view) if free > 0 else ():
         found = desk.view.action(action_id)
-        if found is None or desk.held(found):
+        if found is None or found.state != "ready" or desk.held(found):
             continue
+        if action_id not in subjects:
+            await _look_at(desk, found, subjects)
         if action_id in subjects and await _start(desk, action_id, subjects[action_id]):
             started.append(action_id)
+            if len(started) >= free:
+                break
     changed = desk.view.version != before
     if started:
         fault_point("agent.attempt.intent")
@@ -42,6 +45,13 @@ async def start_ready(desk: Desk) -> bool:
         for action_id in started:
             _execute(desk, action_id)
     return changed
+
+
+async def _look_at(desk: Desk, action: ActionView, subjects: dict[str, str | None]) -> None:
+    desk.looked[action.id] = action
+    tool = _tool_of(desk, action)
+    if tool is not None:
+        await _meet(desk, action, tool, subjects)
 
 
 async def _must_own(desk: Desk) -> None:
@@ -151,6 +161,8 @@ async def _start(desk: Desk, action_id: str, approval: str | None) -> bool:
         desk.recorder.must(cmd.CloseAction(action_id, "invalid", objection))
         return False
     reserve = _tool_time(desk, tool)
+    if reserve.tool_ms < tool.timeout_s * 1000 and reserve.tool_ms and comes_back(desk.view):
+        return False  # others have reserved the rest, and may give some of it back
     answer = desk.recorder.apply(
         cmd.StartAttempt(action_id, desk.recorder.lease.fence, reserve, approval)
     )

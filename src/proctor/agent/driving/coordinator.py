@@ -8,12 +8,14 @@ from proctor.agent.core.view import View
 from proctor.agent.driving.attempts import start_ready
 from proctor.agent.driving.children import ensure_children
 from proctor.agent.driving.desk import Desk
+from proctor.agent.driving.failing import is_its_own, record_failure
 from proctor.agent.driving.finishing import finish, time_left
 from proctor.agent.driving.intake import take_in
 from proctor.agent.driving.judging import no_more, verify
-from proctor.agent.driving.loading import load_view
+from proctor.agent.driving.loading import read_view
 from proctor.agent.driving.recorder import LostRun, Recorder
 from proctor.agent.driving.recovery import take_over
+from proctor.agent.driving.seam import call, said
 from proctor.agent.driving.settling import ask_unknown
 from proctor.agent.driving.snapshots import is_due, keep_snapshot
 from proctor.agent.driving.turns import next_turn
@@ -54,12 +56,15 @@ class Coordinator:
     async def drive(self) -> View:
         """Drive the run until it ends, can only wait, or is handed over; the view then.
 
-        Raises RunIsOwned, LostRun (another worker took it over), UnknownRun, StorageError.
+        Raises RunIsOwned, LostRun (another worker took it over), RunUnreadable, UnknownRun,
+        StorageError, and whatever the run made fail; that is recorded in its log.
         """
+        asked = self._setup.clock.monotonic()
         lease = await self._claim()
         try:
-            desk = await self._open(lease)
-        except BaseException:
+            desk = await self._open(lease, asked)
+        except BaseException as error:
+            await self._give_up(lease, error)
             await self._setup.journal.release(lease)
             raise
         self._desk = desk
@@ -81,6 +86,8 @@ class Coordinator:
                 task.cancel()
             await asyncio.wait({keeper, driver})
             await desk.clear()
+            if not driver.cancelled() and (failure := driver.exception()) is not None:
+                await self._give_up(desk.recorder.lease, failure)
             # Only now, when nothing of this run is under way here, may another begin.
             await self._setup.journal.release(desk.recorder.lease)
 
@@ -96,14 +103,24 @@ class Coordinator:
             raise RunIsOwned(f"run {self._run_id} is driven by another worker")
         return lease
 
-    async def _open(self, lease: Lease) -> Desk:
+    async def _give_up(self, lease: Lease, error: BaseException) -> None:
+        """Keep in the log why the run is given up, if it is the run's own fault, which is raised
+        in any case."""
+        if not isinstance(error, Exception) or not is_its_own(error):
+            return
+        try:
+            await record_failure(self._setup, lease, error)
+        except Exception as second:  # noqa: BLE001 - the first one says more
+            error.add_note(f"that it was given up is not in its log: {said(second)}")
+
+    async def _open(self, lease: Lease, asked: float) -> Desk:
+        """`asked`: when the lease was asked for, which is when its time began at the earliest."""
         setup = self._setup
-        began = setup.clock.monotonic()
-        view = await load_view(setup.journal, self._run_id)
-        recorder = Recorder(setup.journal, view, lease, setup.clock)
-        desk = Desk(setup, self._hub, recorder, setup.policy(view.task))
+        view = await read_view(setup.journal, self._run_id)
+        recorder = Recorder(setup.journal, view, lease, setup.clock, setup.redactor)
+        desk = Desk(setup, self._hub, recorder, call(setup.policy, view.task))
         desk.kept_at = view.version
-        desk.lease_until = began + setup.timing.lease_ttl_s
+        desk.lease_until = asked + setup.timing.lease_ttl_s
         return desk
 
     async def _keep(self, desk: Desk) -> None:
@@ -214,7 +231,8 @@ class Coordinator:
             desk.recorder.must(cmd.Release(reason))
             fault_point("agent.release")
             await desk.recorder.flush()
-            await self._snapshot(desk, leaving=True)
+            # One that has ended is only looked at: its log does.
+            await self._snapshot(desk, leaving=not desk.view.ended or desk.view.state == "stopped")
         parent = desk.view.parent
         if parent is not None and desk.view.ended:
             self._hub.notify(str(parent["run"]))

@@ -37,6 +37,7 @@ class Desk:
         self.judging: asyncio.Task[None] | None = None
         self.judged: deque[Any] = deque()
         self.stops: dict[str, asyncio.Task[None]] = {}
+        self.looked: dict[str, ActionView] = {}  # ready actions as they were looked at
         self.told: set[str] = set()  # subtasks that are known to exist
         self.undone: set[str] = set()  # actions whose compensation was considered
         self.woken = False

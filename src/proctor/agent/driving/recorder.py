@@ -15,9 +15,11 @@ from proctor.agent.core.decide import decide
 from proctor.agent.core.evolve import fold
 from proctor.agent.core.projection import moment, needs_barrier, rows
 from proctor.agent.core.view import View
+from proctor.agent.driving.redacting import redacted
 from proctor.kernel.clock import Clock
 from proctor.kernel.errors import ProctorError, RuntimeFault, StorageError
 from proctor.kernel.faults import fault_point
+from proctor.kernel.redact import Redactor
 from proctor.store.journal.contract import (
     Appended,
     CommitUnknown,
@@ -53,11 +55,19 @@ def as_stored(event: ev.AgentEvent, event_id: str, at: datetime) -> Event:
 class Recorder:
     """Holds the view of one run and appends to its log. For one event loop."""
 
-    def __init__(self, journal: Journal, view: View, lease: Lease, clock: Clock) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        view: View,
+        lease: Lease,
+        clock: Clock,
+        redactor: Redactor | None = None,
+    ) -> None:
         self.journal = journal
         self.view = view
         self.lease = lease
         self._clock = clock
+        self._redactor = redactor
         self._began_ms = now_ms(clock) - int(clock.monotonic() * 1000)
         self._stored = view  # the view at the last append that was handed over
         self._events: list[tuple[ev.AgentEvent, int]] = []
@@ -84,6 +94,8 @@ class Recorder:
 
     def apply(self, command: Command) -> Refusal | Sequence[ev.AgentEvent]:
         """Decide and take the events into the view; they are kept for the next flush."""
+        if self._redactor is not None:
+            command = redacted(self._redactor, command)
         found = decide(self.view, command, now_ms(self._clock))
         if isinstance(found, Refusal):
             return found

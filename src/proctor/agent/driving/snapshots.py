@@ -28,7 +28,8 @@ def is_due(version: int, last: int, *, leaving: bool) -> bool:
 _PLAIN = (
     "run_id", "version", "state", "task", "config_digest", "epoch", "on_unknown", "parent",
     "owner", "fence", "last_ms", "candidate", "corrections", "max_corrections", "aim",
-    "aim_reason", "closing_ms", "grants", "revision",
+    "aim_reason", "closing_ms", "trouble", "grants",
+    "revision",
 )  # fmt: skip
 _TUPLES = ("checks", "unsettled", "open_actions", "open_waits")
 
@@ -140,13 +141,13 @@ def _sequence(items: list[Any]) -> Sequence32[Any]:
 
 async def load_snapshot(journal: Journal, run_id: str) -> View | None:
     """The newest usable snapshot's view, or None: then the log is read from its beginning."""
-    found = await journal.load_snapshot(run_id, version=SHAPE)
-    if found is None:
-        return None
     try:
+        found = await journal.load_snapshot(run_id, version=SHAPE)
+        if found is None:
+            return None
         view = from_json(found.body)
-    except (LookupError, TypeError, ValueError, AttributeError):
-        return None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+        return None  # a damaged text too: the log is the truth
     return view if (view.version, view.run_id) == (found.seq, run_id) else None
 
 

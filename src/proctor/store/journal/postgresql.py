@@ -43,6 +43,7 @@ _PLANNING = (
     # It is made when the tables are small, and must be right when they are large.
     b"SET enable_seqscan = off", b"SET enable_mergejoin = off",
 )  # fmt: skip
+_PLAIN_URL = re.compile(r"[a-z+]+://([^@/?#\s:]*(:[^@/?#\s:]*)?@)?[^@\s]*")
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _CREATING = 0x70726A31  # the number of the advisory lock under which tables are made
 
@@ -59,6 +60,12 @@ def open_postgresql(
     are made if they are not there. Blocks until it is connected. Raises StorageError."""
     if not _NAME.fullmatch(schema):
         raise StorageError(f"{schema!r:.80} cannot be the name of a journal's schema")
+    if "://" in url and not _PLAIN_URL.fullmatch(url):
+        # libpq would take a part of the password for the host, and say it in its errors.
+        raise StorageError(
+            "the URL of the journal's database is not plain: it could be read in several ways",
+            hint="in the user and the password write @ / ? # : and blanks as %40 %2F %3F %23 ...",
+        )
     opener = _Opener(re.sub(r"^postgresql\+\w+://", "postgresql://", url), access, schema)
     writers = WRITERS if access is Access.OWN else 1
     writing = [opener.writing(number) for number in range(writers)]

@@ -19,7 +19,7 @@ from proctor.store.journal.contract import (
     StoredMessage,
 )
 from proctor.store.journal.encoding import VIEW, microseconds, moment, read_row
-from proctor.store.journal.errors import ConstraintBroken
+from proctor.store.journal.errors import ConstraintBroken, UnreadableEvent
 from proctor.store.journal.jobs import Session
 from proctor.store.journal.operations import PART_BYTES, digest_of
 from proctor.store.journal.upgrades import Upgrades
@@ -98,7 +98,9 @@ def events(
         ):
             seq, event_id, kind, version, fence, at, _ = values
             if seq != expected:
-                raise StorageError(f"the log of agent run {run_id!r} has a gap before event {seq}")
+                raise UnreadableEvent(
+                    f"the log of agent run {run_id!r} has a gap before event {seq}"
+                )
             if upgrades.concerns(kind, version):
                 version, body = upgrades.apply(kind, version, body)
             found.append(StoredEvent(event_id, kind, version, body, moment(at), run_id, seq, fence))
@@ -116,7 +118,7 @@ def _bodies(run_id: str, part: Sequence[tuple[Any, ...]]) -> list[Mapping[str, A
     except (jsontext.JsonError, TypeError) as error:
         reason = str(error)
     first, last = part[0][0], part[-1][0]
-    raise StorageError(
+    raise UnreadableEvent(
         f"the log of agent run {run_id!r} is damaged between events {first} and {last}: {reason}",
         hint="restore the journal from a copy",
     )

@@ -9,7 +9,7 @@ from proctor.agent.core.events.base import AgentEvent, Json, kind
 @kind("action.accepted")
 @dataclass(frozen=True, slots=True)
 class ActionAccepted(AgentEvent):
-    """`resources`: `[mode, path]` each."""
+    """`resources`: `[mode, path]` each. `arguments` None: those of the call in its turn."""
 
     action: str
     turn: int
@@ -17,7 +17,7 @@ class ActionAccepted(AgentEvent):
     tool: str
     tool_version: str
     effect: str
-    arguments: Json
+    arguments: Json | None
     op_key: str
     resources: tuple[tuple[str, str], ...]
     max_attempts: int = 3

@@ -36,6 +36,15 @@ class RunReleased(AgentEvent):
     reason: str = ""
 
 
+@kind("run.given_up")
+@dataclass(frozen=True, slots=True)
+class RunGivenUp(AgentEvent):
+    """Its driver failed, and nothing goes on until another worker claims the run."""
+
+    owner: str
+    reason: str
+
+
 @kind("run.moved")
 @dataclass(frozen=True, slots=True)
 class RunMoved(AgentEvent):
