@@ -254,3 +254,16 @@ def test_old_logs_keep_their_states():
     assert evolve(run.view, old, 2).action("a1").state == "failed"
     assert isinstance(old, ev.ActionClosed)
     assert Cost() == Cost.from_json({})
+
+
+def test_a_denied_retry_stops_the_run_where_unknown_outcomes_do():
+    run = Run(on_unknown="stop_run")
+    run.turn(*(call(f"c{n}", effect="idempotent", resources=()) for n in range(2)))
+    run.start()
+    run.end("lost")
+    run.do(cmd.OpenWait("approval", "a1", "s"))
+    run.do(cmd.OpenWait("approval", "a2", "s"))
+    run.do(cmd.CloseWait("w1", "denied", "ann", reason="no"))
+    assert [run.state(a) for a in ("a1", "a2")] == ["stopped", "cancelled"]
+    assert [w.id for w in run.view.waiting()] == ["w3"]
+    assert (run.view.state, run.view.aim) == ("finishing", "stopped")

@@ -82,8 +82,9 @@ def problem_of(value: Any, name: str) -> str | None:
     if name != "usd":
         good = type(value) is int and 0 <= value <= _MOST
     else:
-        good = type(value) is Decimal and value.is_finite() and 0 <= value <= _MOST
-        good = good and -_DIGITS <= int(value.as_tuple().exponent) <= _DIGITS
+        money = Decimal(value) if type(value) is int else value
+        good = type(money) is Decimal and money.is_finite() and 0 <= money <= _MOST
+        good = good and -_DIGITS <= int(money.as_tuple().exponent) <= _DIGITS
     return None if good else f"budget {name}: {str(value)[:40]} is not an amount of 0 or more"
 
 

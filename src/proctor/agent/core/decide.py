@@ -10,6 +10,7 @@ from typing import Any
 from proctor.agent.core import commands as cmd
 from proctor.agent.core import decide_actions as actions
 from proctor.agent.core import decide_ending as ending
+from proctor.agent.core import decide_waits as waits
 from proctor.agent.core import events as ev
 from proctor.agent.core.budgets import NOTHING, Cost, flaw
 from proctor.agent.core.deciding import Decision, cannot, effects_of, op_key, refuse
@@ -292,9 +293,9 @@ _RULES: dict[type[cmd.Command], Callable[[View, Any, int], Decision]] = {
     cmd.Compensate: _compensate,
     cmd.GiveCandidate: _give_candidate,
     cmd.Judge: _judge,
-    cmd.OpenWait: actions.open_wait,
-    cmd.CloseWait: actions.close_wait,
-    cmd.Overdue: actions.overdue,
+    cmd.OpenWait: waits.open_wait,
+    cmd.CloseWait: waits.close_wait,
+    cmd.Overdue: waits.overdue,
     cmd.CloseAction: actions.close_action,
     cmd.StartAttempt: actions.start_attempt,
     cmd.EndAttempt: actions.end_attempt,

@@ -6,6 +6,7 @@ from typing import Any
 
 from proctor.agent.core import events as ev
 from proctor.agent.core.view import ActionView, View, WaitView
+from proctor.kernel.agent_states import RUN
 
 GIVEN_UP = "given up"
 
@@ -75,14 +76,37 @@ def ended_wait(
     return (given_up, *asked(view, action, GIVEN_UP, known, place))
 
 
+def cancelled_with_run(
+    view: View, action: ActionView | None, *, doubtful: bool = True
+) -> tuple[ev.AgentEvent, ...]:
+    """An action that has become ready in a run that is being ended, or has ended for good, does not
+    start again."""
+    over = view.state == "finishing" or (view.ended and view.state != "stopped")
+    if action is None or (view.cancel is None and not over):
+        return ()
+    if doubtful:
+        return closed(view, action, "cancelled", "the run was ended")
+    return (ev.ActionClosed(action.id, "cancelled", "the run was ended"),)
+
+
+def stop_run(view: View, action_id: str) -> tuple[ev.AgentEvent, ...]:
+    """The run ends because of an outcome that nobody knows, if that was wished."""
+    if view.on_unknown != "stop_run" or "close" not in RUN.table[view.state]:
+        return ()
+    if view.state == "stopped":
+        return ()
+    closing = ev.RunClosing("stopped", f"the outcome of {action_id} is not known")
+    return (closing, *nothing_new(view, closing.reason, besides=action_id, place=2))
+
+
 def nothing_new(
     view: View, reason: str, *, besides: str = "", place: int = 1
 ) -> tuple[ev.AgentEvent, ...]:
-    """Ready actions and open conditions end, but for the action `besides`. A subtask that was
-    started is waited for, and a statement may still be made. `place`: as in `closed`."""
+    """Ready actions and open conditions end, but for those of the action `besides`. A subtask that
+    was started is waited for, and a statement may still be made. `place`: as in `closed`."""
     found: list[ev.AgentEvent] = []
     for wait in view.waiting():
-        if wait.kind in ("child", "statement"):
+        if wait.kind in ("child", "statement") or (besides and wait.action == besides):
             continue
         closing = ev.WaitClosed(wait.id, "cancelled", reason=reason)
         found += ended_wait(view, wait, closing, place + _opened(found))

@@ -36,7 +36,10 @@ async def verify(desk: Desk) -> bool:
         return True
     if desk.judged:
         desk.judging = None
-        _conclude(desk, checks, desk.judged.popleft())
+        found = desk.judged.popleft()
+        if isinstance(found, Exception):  # the machine could not check: that judges nobody
+            raise found
+        _conclude(desk, checks, found)
         return True
     if desk.judging is None:
         await desk.recorder.flush()
@@ -71,6 +74,8 @@ async def _check_all(desk: Desk, checks: tuple[Check, ...], view: View) -> None:
             found[place] = known
         manifest = await _files(desk) if ran else None
         desk.judged.append(Judged(found, manifest))
+    except Exception as error:  # noqa: BLE001 - raised by the driver, which waits for it
+        desk.judged.append(error)
     finally:
         desk.wake()
 
