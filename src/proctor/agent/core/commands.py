@@ -53,8 +53,10 @@ class Release(Command):
 
 @dataclass(frozen=True, slots=True)
 class GiveUp(Command):
-    """The driver failed and releases the run; another worker may try."""
+    """The driver failed and releases the run, which it may not have claimed in the log yet; another
+    worker may try."""
 
+    owner: str
     reason: str
 
 

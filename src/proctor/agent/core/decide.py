@@ -67,9 +67,9 @@ def _release(view: View, command: cmd.Release, now_ms: int) -> Decision:
 
 
 def _give_up(view: View, command: cmd.GiveUp, now_ms: int) -> Decision:
+    given_up = ev.RunGivenUp(command.owner, command.reason)
     if view.owner is None:
-        return refuse("state", "nobody owns the run")
-    given_up = ev.RunGivenUp(view.owner, command.reason)
+        return (given_up,)
     return (given_up, ev.RunReleased(view.owner, "given up"))
 
 

@@ -25,6 +25,5 @@ async def record_failure(setup: Setup, lease: Lease, error: Exception) -> None:
     is as if it had never been decided. Raises StorageError, LostRun."""
     view = await load_view(setup.journal, lease.run_id)
     recorder = Recorder(setup.journal, view, lease, setup.clock, setup.redactor)
-    recorder.apply(cmd.Claim(lease.owner, lease.fence))  # refused when it is in the log already
-    recorder.must(cmd.GiveUp(f"{type(error).__name__}: {said(error)}"))
+    recorder.must(cmd.GiveUp(lease.owner, f"{type(error).__name__}: {said(error)}"))
     await recorder.flush()
