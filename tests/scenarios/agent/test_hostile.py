@@ -389,3 +389,23 @@ def test_a_snapshot_that_cannot_be_read_costs_only_its_use(place, socket):
             assert (await found.drive(run_id)).state == "done"
 
     asyncio.run(scenario())
+
+
+class Costly(Policy):
+    def worst_case(self, messages):
+        return Cost(usd=Decimal("NaN"))
+
+    async def propose(self, messages, context):
+        raise AssertionError("nobody asks it")
+
+
+def test_a_worst_case_that_is_no_amount_ends_the_run(place, socket):
+    async def scenario():
+        async with agents(place, socket, policy=lambda task: Costly()) as found:
+            run_id = await found.submit("g")
+            await asyncio.wait_for(served(found, run_id), 30)
+            view = await found.view(run_id)
+            assert view.state == "failed"
+            assert view.aim_reason.startswith("the policy failed: its worst case: budget usd")
+
+    asyncio.run(scenario())

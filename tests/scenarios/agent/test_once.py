@@ -15,6 +15,7 @@ from proctor.agent.api import Agents
 from proctor.agent.core.locks import Access, Mode
 from proctor.agent.driving.recorder import LostRun
 from proctor.agent.tools import Answer, Cancel, Effect, QueryAnswer, Tool, Toolbox, ToolResult
+from proctor.kernel.clock import SystemClock
 from proctor.kernel.errors import StorageError
 
 
@@ -253,5 +254,44 @@ def test_what_is_no_group_of_its_own_is_refused(place, socket, group):
             run_id = await found.submit("g")
             view = await found.drive(run_id)
             assert (view.candidate, len(seen)) == ("ok", 2)
+
+    asyncio.run(scenario())
+
+
+class Jumping(SystemClock):
+    """A clock whose steady time the test moves."""
+
+    __slots__ = ("by",)
+
+    def monotonic(self):
+        return super().monotonic() + getattr(self, "by", 0.0)
+
+    def move(self, seconds):
+        object.__setattr__(self, "by", seconds)
+
+
+def test_a_lease_counts_from_when_it_was_asked_for(place, socket):
+    """The journal took longer to answer than the lease lasts: nothing may start under it."""
+    clock, sent = Jumping(), []
+
+    class Slow(Through):
+        async def claim(self, run_id, owner, ttl_s, **more):
+            lease = await self._journal.claim(run_id, owner, ttl_s, **more)
+            clock.move(ttl_s + 1)
+            return lease
+
+    async def mail(context):
+        sent.append(context)
+        return ToolResult("sent")
+
+    async def scenario():
+        policy = scripted(turn(("mail", {})), said)
+        more = {"policy": policy, "tools": [tool("mail", mail)], "clock": clock}
+        async with agents(place, socket, **more) as base:
+            found = Agents(replace(base.setup, journal=Slow(base.setup.journal)))
+            run_id = await found.submit("g")
+            with pytest.raises(LostRun, match="ran out"):
+                await found.drive(run_id)
+            assert sent == []
 
     asyncio.run(scenario())
