@@ -3,6 +3,7 @@
 import asyncio
 import os
 from contextlib import contextmanager
+from datetime import timedelta
 
 import pytest
 from tests.scenarios.agent.places import agents, said
@@ -10,6 +11,7 @@ from tests.scenarios.agent.test_answers import Shifted, effects, scripted, turn
 from tests.scenarios.agent.test_endings import Door, bodies, gate, kinds
 
 from proctor.agent.context import messages
+from proctor.agent.core.budgets import Limits
 from proctor.agent.driving.recorder import LostRun
 from proctor.agent.driving.recovery import OldPermissions
 from proctor.agent.permissions import Permissions, Rule, Ruling
@@ -303,8 +305,6 @@ def test_a_call_that_the_model_did_again_is_not_started_by_a_statement(place, so
 
 
 def test_the_wall_clock_may_be_set_while_a_run_is_driven(place, socket):
-    from proctor.agent.core.budgets import Limits
-
     clock = Shifted()
 
     async def scenario():
@@ -390,6 +390,35 @@ def test_the_time_for_asking_what_happened_is_not_given_again_to_the_next_worker
             before = len(asked)
             view = await found.drive(run_id)
             assert (view.action("a1").state, len(asked) - before) == ("stopped", 1)
+
+    asyncio.run(scenario())
+
+
+class Slept(Shifted):
+    """A clock that also counts the time by which it was moved."""
+
+    __slots__ = ()
+
+    def monotonic(self):
+        return super().monotonic() + getattr(self, "by", timedelta()).total_seconds()
+
+
+def test_a_run_that_has_used_its_time_starts_nothing_for_the_next_worker(place, socket):
+    clock = Slept()
+
+    def asked(conversation):
+        clock.move(seconds=20)  # shorter than a lease
+        return turn(("ask", {"question": "?"}), ("non_repeatable", {"path": "x"}))
+
+    async def scenario():
+        policy = scripted(asked, said)
+        async with agents(place, socket, policy=policy, permissions=ASK, clock=clock) as found:
+            run_id = await found.submit("g", limits=Limits(wall_ms=10_000))
+            await found.drive(run_id)
+            await found.approve(run_id, "w2")
+            view = await found.drive(run_id)
+            assert (view.state, view.aim_reason) == ("failed", "budget wall_ms is spent")
+            assert await effects(socket, view) == {"a1": 0, "a2": 0}
 
     asyncio.run(scenario())
 
