@@ -180,21 +180,20 @@ def test_the_end_of_what_cannot_be_stopped_is_awaited(place, socket):
             ends.append("cut off")
             raise
 
-    async def open_late(found, run_id):
-        async for event in found.watch(run_id):
-            if event.kind == "wait.opened":
-                door.set()
-                return
-
     async def scenario():
         tools = [tool("pay", transfer, timeout_s=0.02)]
         policy = scripted(turn(("pay", {})), said)
         timing = replace(TIMING, late_s=30)
         async with agents(place, socket, policy=policy, tools=tools, timing=timing) as found:
             run_id = await found.submit("g")
-            opener = asyncio.create_task(open_late(found, run_id))
-            await found.drive(run_id)
-            await opener
+            driver = asyncio.create_task(found.drive(run_id))
+            async for event in found.watch(run_id):
+                if event.kind == "wait.opened":  # a person is asked: nobody else could go on
+                    break
+            await asyncio.wait({driver}, timeout=0.3)
+            assert not driver.done()
+            door.set()
+            await driver
             log = await found.setup.journal.read_events(run_id)
             (late,) = [e.body for e in log if e.kind == "attempt.late"]
             assert (ends, late["text"]) == (["whole"], "receipt 77")
