@@ -30,7 +30,12 @@ ACCESSES = (
     (Access(Mode.WRITE, "ws/a"),),
 )
 WAITS = ("approval", "input", "timer", "child", "review", "workspace")
-VALUES = ({"happened": True}, {"happened": False}, {"scope": "run"}, None)
+VALUES = (
+    {"happened": True}, {"happened": False}, {"scope": "run"}, None, {"scope": "once"}, "yes",
+    {"state": "done", "result": "r", "spent": {"steps": 1, "usd": "0.5"}},
+    {"state": "cancelled", "spent": {"usd": "-5"}},
+)  # fmt: skip
+SOURCES = ("person", "person", "child", "clock", "runtime")
 
 
 def pick(items, n):
@@ -67,6 +72,19 @@ def cost(n, m):
     return Cost(Decimal(n % 4), m, 1, n % 3)
 
 
+def answered(view, n, m):
+    """Mostly what the wait asks for, by whom it asks; else anything by anybody."""
+    name = wait(view, n)
+    found = view.wait(name)
+    value, source = pick(VALUES, m), pick(SOURCES, n + m)
+    if found is not None and m < 7:
+        source = {"timer": "clock", "child": "child"}.get(found.kind, "person")
+        value = {
+            "approval": VALUES[2 + 2 * (m % 2)], "child": VALUES[6], "statement": VALUES[m % 2],
+        }.get(found.kind)  # fmt: skip
+    return cmd.CloseWait(name, "arrived", "me", value, source=source)
+
+
 MAKE = {
     "move": lambda v, n, m: cmd.Move(pick(("block", "unblock", "suspend", "resume"), n)),
     "ask": lambda v, n, m: cmd.RequestTurn(cost(n, m)),
@@ -86,9 +104,13 @@ MAKE = {
     "open": lambda v, n, m: cmd.OpenWait(
         pick(WAITS, m), one_of(v, n, "ready") if m < 4 else None, "s", "?", None if n % 2 else n
     ),
-    "answer": lambda v, n, m: cmd.CloseWait(wait(v, n), "arrived", "me", pick(VALUES, m)),
+    "answer": answered,
+    "overdue": lambda v, n, m: cmd.Overdue(wait(v, n)),
     "refuse": lambda v, n, m: cmd.CloseWait(
-        wait(v, n), pick(("denied", "expired", "cancelled", "superseded"), m), "me"
+        wait(v, n),
+        pick(("denied", "expired", "cancelled", "superseded"), m),
+        "me",
+        source=pick(SOURCES, n),
     ),
     "drop": lambda v, n, m: cmd.CloseAction(
         one_of(v, n, "ready"), pick(("denied", "expired", "invalid", "cancelled"), m), "why"
@@ -116,9 +138,9 @@ MAKE = {
 }
 # What ends a run comes seldom, so that runs become long.
 OFTEN = ["ask", "reply", "start", "start", "end", "settle", "answer", "candidate", "judge"]
-SELDOM = ["close", "cancel", "drop", "refuse", "tell", "move", "claim", "open"]
+SELDOM = ["close", "cancel", "drop", "refuse", "tell", "move", "claim", "overdue"]
 KINDS = [k for k in MAKE if k not in SELDOM] * 2 + OFTEN * 12 + SELDOM
-SEEDS = range(60)
+SEEDS = range(150)
 
 
 def rights(view: View) -> None:
@@ -130,6 +152,8 @@ def rights(view: View) -> None:
     assert list(view.open_waits) == [w.id for w in view.waits if w.state == "open"]
     for action in view.actions:
         assert action.attempts <= action.max_attempts or action.effect == "non_repeatable"
+        # What may have had an effect is not said to have had none.
+        assert action.past != "unknown" or action.state not in ("failed", "cancelled")
         if action.state == "waiting":
             assert view.wait(action.wait).state == "open"
     table = LockTable()
@@ -194,6 +218,15 @@ def play(seed: int) -> Counter:
         if row.table in ("run", "action", "wait"):  # the log can rebuild them
             assert table[row.table, tuple(row.key.items())] == row.values
     assert view.version == len(log)
+    entries = {k[1][0][1:] + k[1][1][1:]: v for k, v in table.items() if k[0] == "budget_entry"}
+    for name in ("usd", "tokens"):
+        if getattr(view.budgets.limits, name) is None:
+            continue
+        mine = {source: row for (source, kind), row in entries.items() if kind == name}
+        held = {s: getattr(c, name) for s, c in view.budgets.open.items() if getattr(c, name)}
+        assert {s: r["reserved"] for s, r in mine.items() if r["state"] == "reserved"} == held
+        spent = sum(r.get("settled", 0) for r in mine.values())
+        assert spent == getattr(view.budgets.spent, name)
     return seen
 
 

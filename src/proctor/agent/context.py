@@ -42,12 +42,12 @@ def result_text(view: View, action: ActionView) -> str:
 
 def _subtask(action: ActionView) -> str:
     """An action whose subtask was started, and which was not: what the subtask did, it did."""
-    if action.open:
-        return "Its subtask was started and has not ended yet."
     said = action.answer if isinstance(action.answer, Mapping) else {}
-    words = (action.reason, str(said.get("result") or ""))
-    told = "; ".join(text for text in words if text)
-    return f"Its subtask was started and did not end with a result. What it did stays done. {told}"
+    ended = f"Its subtask has ended ({said['state']})" if "state" in said else ""
+    if action.open:
+        return f"{ended}." if ended else "Its subtask was started and has not ended yet."
+    words = (ended or "Its subtask was started", "what it did stays done", action.reason)
+    return "; ".join(text for text in (*words, str(said.get("result") or "")) if text)
 
 
 def _failed(action: ActionView) -> str:

@@ -146,7 +146,7 @@ def test_a_subtask_whose_time_is_over_is_cancelled_and_its_end_waited_for(place,
             view = await found.drive(run_id)
             assert (await child_of(found, run_id)).state == "cancelled"
             assert (view.state, view.action("a1").state) == ("done", "cancelled")
-            assert view.candidate.startswith("Its subtask was started")
+            assert view.candidate.startswith("Its subtask has ended (cancelled); what it did")
             log = await kinds(found, run_id)
             assert log.index("wait.overdue") < log.index("wait.closed")
 

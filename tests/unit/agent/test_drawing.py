@@ -79,11 +79,14 @@ def test_what_a_policy_says_it_cost_is_an_amount_or_its_whole_reservation(usd):
 
 
 def test_no_attempt_starts_when_the_run_has_used_its_time():
-    run = Run(limits=Limits(wall_ms=5_000))
+    run = Run(limits=Limits(wall_ms=5_000, steps=1))  # the last step is asked for, too
     run.turn(call())
-    run.now += 5_000
+    run.now += 4_999
     run.do(cmd.Receive("m", "hello"))
-    assert run.view.budgets.exhausted == "wall_ms"
+    assert not run.view.budgets.time_is_over
+    run.now += 1
+    run.do(cmd.Receive("m", "hello"))
+    assert run.view.budgets.time_is_over
     assert run.refusal(cmd.StartAttempt("a1", 1)) == "budget"
 
 

@@ -86,6 +86,13 @@ def test_an_approval_that_cannot_be_read_approves_nothing(value):
     assert not run.view.grants
 
 
+@pytest.mark.parametrize("kind", ["review", "workspace"])
+@pytest.mark.parametrize("value", [{"scope": "run"}, {"scope": "once", "expires_ms": 9_000}])
+def test_a_scope_and_an_end_are_for_actions(kind, value):
+    run = waiting(kind)
+    assert run.refusal(cmd.CloseWait("w1", "arrived", "ann", value, meant="approval")) == "state"
+
+
 def test_a_decision_that_has_run_out_is_none_before_and_after_it_is_taken_up():
     run = waiting("approval")
     late = cmd.CloseWait("w1", "arrived", "ann", {"scope": "once", "expires_ms": 1_000})

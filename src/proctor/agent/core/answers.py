@@ -58,7 +58,8 @@ def _arrived(wait: WaitView, value: Any) -> str | None:
         return _approval(value)
     if wait.kind in ("review", "workspace") and value not in (None, True):
         if isinstance(value, Mapping) and _approval(value) is None:
-            return None
+            once = value["scope"] == "once" and value.get("expires_ms") is None
+            return None if once else "a scope and an end are for actions"
         return f"a wait of kind {wait.kind} is approved or denied; a text is neither"
     if wait.kind == "statement":
         if not isinstance(value, Mapping):

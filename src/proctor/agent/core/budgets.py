@@ -174,6 +174,11 @@ class Budgets:
         return None
 
     @property
+    def time_is_over(self) -> bool:
+        """Whether the wall time is spent, whatever else is."""
+        return self.limits.wall_ms is not None and self.spent.wall_ms >= self.limits.wall_ms
+
+    @property
     def left(self) -> Limits:
         """What is neither spent nor reserved."""
         if self.limits is UNLIMITED:

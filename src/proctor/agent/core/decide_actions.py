@@ -97,7 +97,7 @@ def start_attempt(view: View, command: cmd.StartAttempt, now_ms: int) -> Decisio
         return refuse("locks", "another action uses the same resources")
     if problem := flaw(command.reserve) or view.budgets.problem(command.reserve):
         return refuse("budget", problem)
-    if view.budgets.exhausted == "wall_ms" and not undoes:
+    if view.budgets.time_is_over and not undoes:
         return refuse("budget", "budget wall_ms is spent")
     started = ev.AttemptStarted(
         action.id, action.attempts + 1, command.fence, command.reserve.to_json()

@@ -82,7 +82,7 @@ def _gone_before(desk: Desk) -> float:
     """Seconds of the time for cleaning up that other workers have used."""
     timing = desk.setup.timing
     most = timing.cancel_s - min(timing.grace_s, timing.cancel_s)
-    return min(max(0.0, (desk.now_ms() - desk.view.closing_ms) / 1000), most)
+    return min(max(0.0, (desk.recorder.steady_ms() - desk.view.closing_ms) / 1000), most)
 
 
 def _give_up(desk: Desk) -> None:

@@ -62,7 +62,7 @@ def _check_budget(desk: Desk) -> None:
     them: the next turn, the next attempt."""
     view = desk.view
     due = view.state in ("ready", "running", "waiting") and view.candidate is None
-    if due and view.budgets.exhausted == "wall_ms" and final_text(view) is None:
+    if due and view.budgets.time_is_over and final_text(view) is None:
         desk.recorder.must(cmd.Close("failed", "budget wall_ms is spent"))
 
 
