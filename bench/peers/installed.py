@@ -33,6 +33,8 @@ class Peer:
     """What its users import."""
     python: tuple[int, int] = (3, 11)
     env: dict[str, str] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
+    """Requirements beside its own, pinned."""
 
     @property
     def title(self) -> str:
@@ -70,7 +72,7 @@ def interpreter(peer: Peer) -> Path:
         )
     _step([base, "-m", "venv", "--clear", str(folder)], peer)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--quiet", "--no-input"]
-    _step([*pip, "install", f"{peer.name}=={peer.version}"], peer)
+    _step([*pip, "install", f"{peer.name}=={peer.version}", *peer.also], peer)
     stamp.touch()
     return python
 

@@ -81,6 +81,8 @@ def test_a_sequence_grows_over_its_levels():
         made = Sequence32.of(range(length))
         assert list(made) == list(range(length))
         assert list(made.append("x")) == [*range(length), "x"]
+        for start, stop in ((0, length), (0, 40_000), (5, 40), (31, 33), (32, 32), (1000, 1030)):
+            assert made.span(start, stop) == list(range(length))[start:stop]
     assert found.replace(32_768, "x")[32_768] == "x"
 
 

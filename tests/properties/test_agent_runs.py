@@ -10,8 +10,9 @@ from proctor.agent.context import messages
 from proctor.agent.core import commands as cmd
 from proctor.agent.core import events as ev
 from proctor.agent.core.budgets import Cost, Limits
-from proctor.agent.core.decide import decide, fold
+from proctor.agent.core.decide import decide
 from proctor.agent.core.decide_actions import holders
+from proctor.agent.core.evolve import fold, replayed
 from proctor.agent.core.locks import Access, LockTable, Mode
 from proctor.agent.core.projection import rows
 from proctor.agent.core.showing import next_moves
@@ -29,7 +30,12 @@ ACCESSES = (
     (Access(Mode.WRITE, "ws/a"),),
 )
 WAITS = ("approval", "input", "timer", "child", "review", "workspace")
-VALUES = ({"happened": True}, {"happened": False}, {"scope": "run"}, None)
+VALUES = (
+    {"happened": True}, {"happened": False}, {"scope": "run"}, None, {"scope": "once"}, "yes",
+    {"state": "done", "result": "r", "spent": {"steps": 1, "usd": "0.5"}},
+    {"state": "cancelled", "spent": {"usd": "-5"}},
+)  # fmt: skip
+SOURCES = ("person", "person", "child", "clock", "runtime")
 
 
 def pick(items, n):
@@ -66,9 +72,29 @@ def cost(n, m):
     return Cost(Decimal(n % 4), m, 1, n % 3)
 
 
+def answered(view, n, m):
+    """Mostly what the wait asks for, by whom it asks; else anything by anybody."""
+    name = wait(view, n)
+    found = view.wait(name)
+    value, source = pick(VALUES, m), pick(SOURCES, n + m)
+    if found is not None and m < 7:
+        source = {"timer": "clock", "child": "child"}.get(found.kind, "person")
+        value = {
+            "approval": VALUES[2 + 2 * (m % 2)], "child": VALUES[6], "statement": VALUES[m % 2],
+        }.get(found.kind)  # fmt: skip
+    return cmd.CloseWait(name, "arrived", "me", value, source=source)
+
+
 MAKE = {
     "move": lambda v, n, m: cmd.Move(pick(("block", "unblock", "suspend", "resume"), n)),
     "ask": lambda v, n, m: cmd.RequestTurn(cost(n, m)),
+    "take": lambda v, n, m: cmd.TakeTurn(
+        cost(n, m),
+        {"messages": n},
+        "t",
+        tuple(proposed(n + k, m) for k in range(n % 3)),
+        cost(m, n),
+    ),
     "reply": lambda v, n, m: cmd.Reply(
         len(v.turns), "t", tuple(proposed(n + k, (m + k) % 10) for k in range(n % 4)), cost(n, m)
     ),
@@ -78,9 +104,13 @@ MAKE = {
     "open": lambda v, n, m: cmd.OpenWait(
         pick(WAITS, m), one_of(v, n, "ready") if m < 4 else None, "s", "?", None if n % 2 else n
     ),
-    "answer": lambda v, n, m: cmd.CloseWait(wait(v, n), "arrived", "me", pick(VALUES, m)),
+    "answer": answered,
+    "overdue": lambda v, n, m: cmd.Overdue(wait(v, n)),
     "refuse": lambda v, n, m: cmd.CloseWait(
-        wait(v, n), pick(("denied", "expired", "cancelled", "superseded"), m), "me"
+        wait(v, n),
+        pick(("denied", "expired", "cancelled", "superseded"), m),
+        "me",
+        source=pick(SOURCES, n),
     ),
     "drop": lambda v, n, m: cmd.CloseAction(
         one_of(v, n, "ready"), pick(("denied", "expired", "invalid", "cancelled"), m), "why"
@@ -108,9 +138,9 @@ MAKE = {
 }
 # What ends a run comes seldom, so that runs become long.
 OFTEN = ["ask", "reply", "start", "start", "end", "settle", "answer", "candidate", "judge"]
-SELDOM = ["close", "cancel", "drop", "refuse", "tell", "move", "claim", "open"]
+SELDOM = ["close", "cancel", "drop", "refuse", "tell", "move", "claim", "overdue"]
 KINDS = [k for k in MAKE if k not in SELDOM] * 2 + OFTEN * 12 + SELDOM
-SEEDS = range(60)
+SEEDS = range(150)
 
 
 def rights(view: View) -> None:
@@ -122,6 +152,8 @@ def rights(view: View) -> None:
     assert list(view.open_waits) == [w.id for w in view.waits if w.state == "open"]
     for action in view.actions:
         assert action.attempts <= action.max_attempts or action.effect == "non_repeatable"
+        # What may have had an effect is not said to have had none.
+        assert action.past != "unknown" or action.state not in ("failed", "cancelled")
         if action.state == "waiting":
             assert view.wait(action.wait).state == "open"
     table = LockTable()
@@ -163,24 +195,38 @@ def play(seed: int) -> Counter:
         if isinstance(found, cmd.Refusal):
             assert found.reason
             continue
-        before, view = view, fold(view, found, now)
+        before, was = view, repr(view)
+        view = fold(view, found, now)
+        assert repr(before) == was  # a view is a value: nobody's changes
         log += [(event, now) for event in found]
         for row in rows(before, view, found, now):
             known = table.setdefault((row.table, tuple(row.key.items())), {})
             known.update(row.values)
         rights(view)
         seen.update({view.state: 1, **{f"action {a.state}": 1 for a in view.actions}})
-    replayed = View()
+    step_by_step = View()
     for event, at in log:
         body = jsontext.loads(jsontext.dumps(ev.encode(event)))
-        replayed = fold(replayed, [ev.decode(event.kind, ev.VERSION, body)], at)
-    assert as_json(replayed) == as_json(view)
+        step_by_step = fold(step_by_step, [ev.decode(event.kind, ev.VERSION, body)], at)
+    assert as_json(step_by_step) == as_json(view) == as_json(replayed(View(), log))
     kept = jsontext.loads(jsontext.dumps(to_json(view)))
     assert as_json(from_json(kept)) == as_json(view)
     assert {k[1][0][1]: v["state"] for k, v in table.items() if k[0] == "action"} == {
         a.id: a.state for a in view.actions
     }
+    for row in rows(View(), view, [event for event, _ in log], now):
+        if row.table in ("run", "action", "wait"):  # the log can rebuild them
+            assert table[row.table, tuple(row.key.items())] == row.values
     assert view.version == len(log)
+    entries = {k[1][0][1:] + k[1][1][1:]: v for k, v in table.items() if k[0] == "budget_entry"}
+    for name in ("usd", "tokens"):
+        if getattr(view.budgets.limits, name) is None:
+            continue
+        mine = {source: row for (source, kind), row in entries.items() if kind == name}
+        held = {s: getattr(c, name) for s, c in view.budgets.open.items() if getattr(c, name)}
+        assert {s: r["reserved"] for s, r in mine.items() if r["state"] == "reserved"} == held
+        spent = sum(r.get("settled", 0) for r in mine.values())
+        assert spent == getattr(view.budgets.spent, name)
     return seen
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 from proctor.agent.control import Control
 from proctor.agent.core import commands as cmd
-from proctor.agent.core.budgets import Limits
+from proctor.agent.core.budgets import Limits, flaw
 from proctor.agent.core.view import View
 from proctor.agent.driving.children import create_run
 from proctor.agent.driving.coordinator import Coordinator, RunIsOwned
+from proctor.agent.driving.failing import is_its_own
+from proctor.agent.driving.loading import load_view
 from proctor.agent.driving.recorder import LostRun, now_ms
 from proctor.agent.setup import Setup
 from proctor.kernel.errors import StorageError, UsageError
@@ -18,13 +20,15 @@ from proctor.store.journal.contract import RunFilter
 from proctor.store.leases import owner_name
 
 UNLIMITED = Limits()
-_ACTIVE = ("ready", "running", "waiting", "verifying", "finishing")
+_LIVELY = ("ready", "running", "verifying", "finishing")
+_QUIET = ("waiting", "suspended", "stopped")
 
 
 class Agents(Control):
     """Agent runs of one journal. For one event loop; any number of processes may have one each.
 
-    `failures`: why `serve` gave runs up (a policy that cannot be made, a fault of the runtime).
+    `failures`: why `serve` gave runs up (a policy that cannot be made, a fault of the runtime). It
+    is in their logs too, as `run.given_up`, and `show` says it; another worker may try again.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -45,16 +49,21 @@ class Agents(Control):
         limits: Limits = UNLIMITED,
         on_unknown: str = "wait",
         max_corrections: int = 2,
+        scope: Mapping[str, Any] | None = None,
     ) -> str:
         """Record a task and its run; the run's id. Nothing is executed before `drive` or `serve`.
 
-        A `run_id` that is there already is the same submission: nothing is added. Raises
-        UsageError, StorageError.
+        `scope`: what the task is about, kept with it and given to the policy. A `run_id` that is
+        there already is the same submission: nothing is added. Raises UsageError, StorageError.
         """
         if on_unknown not in ("wait", "tell_model", "stop_run"):
             raise UsageError("on_unknown is wait, tell_model or stop_run")
+        if problem := flaw(limits):
+            raise UsageError(problem)
         run_id = run_id or f"run-{secrets.token_hex(8)}"
-        task = {"goal": goal, "acceptance": [dict(check) for check in acceptance]}
+        task: dict[str, Any] = {"goal": goal, "acceptance": [dict(check) for check in acceptance]}
+        if scope:
+            task["scope"] = dict(scope)
         digest = self.setup.config_digest(self.setup.policy(task))
         command = cmd.CreateRun(
             run_id,
@@ -71,11 +80,15 @@ class Agents(Control):
 
     async def drive(self, run_id: str) -> View:
         """Drive a run and its subtasks until it has ended or only others can go on (a person, a
-        timer, another worker). Raises LostRun when another worker takes the run over."""
+        timer, another worker). Raises LostRun when another worker takes the run over, and what the
+        run itself made fail; a subtask that failed is in `failures`, and its parent waits."""
         pending, tasks = {run_id}, dict[str, asyncio.Task[View | None]]()
         family, changed = {run_id}, asyncio.Event()
+        left: View | None = None  # the run as our last driver of it left it
 
         def noticed(other: str, parent: str | None) -> None:
+            if other in self.failures:
+                return
             if other in family or parent in family:  # other runs are not ours to drive
                 family.add(other)
                 pending.add(other)
@@ -87,16 +100,17 @@ class Agents(Control):
                 for name in sorted(pending - tasks.keys()):
                     tasks[name] = asyncio.create_task(self._drive_one(name))
                 pending.clear()
-                if not tasks:
-                    return await self.view(run_id)
+                if not tasks:  # others may have driven it since
+                    return await load_view(self.setup.journal, run_id, left)
                 changed.clear()
                 woken = asyncio.ensure_future(changed.wait())
                 await asyncio.wait({woken, *tasks.values()}, return_when=asyncio.FIRST_COMPLETED)
                 woken.cancel()
                 for name, task in [(n, t) for n, t in tasks.items() if t.done()]:
                     del tasks[name]
-                    driven = task.result() is not None
-                    if driven and await self.setup.journal.inbox_pending(name):
+                    view = self._left(name, task, asked=name == run_id)
+                    left = view if name == run_id else left
+                    if view is not None and await self.setup.journal.inbox_pending(name):
                         pending.add(name)
         finally:
             end_listening()
@@ -104,6 +118,13 @@ class Agents(Control):
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks.values())
+
+    def _left(self, name: str, task: "asyncio.Task[View | None]", *, asked: bool) -> View | None:
+        error = None if task.cancelled() else task.exception()
+        if asked or error is None or not is_its_own(error):
+            return task.result()
+        self.failures[name] = error
+        return None
 
     async def _drive_one(self, run_id: str) -> View | None:
         coordinator = Coordinator(self.setup, run_id, self.owner, self._hub)
@@ -125,7 +146,8 @@ class Agents(Control):
         ending = asyncio.ensure_future(stop.wait())
         try:
             while not stop.is_set():
-                for run_id in await self._claimable(tasks):
+                free = self.setup.runs_at_once - len(tasks)
+                for run_id in (await self._claimable(tasks))[:free] if free > 0 else ():
                     tasks[run_id] = asyncio.create_task(self._drive_one(run_id))
                 pause = asyncio.ensure_future(self.setup.clock.sleep(self.setup.timing.poll_s))
                 await asyncio.wait(
@@ -146,27 +168,24 @@ class Agents(Control):
         fails ends this one."""
         for name, task in [(n, t) for n, t in tasks.items() if t.done()]:
             del tasks[name]
-            error = task.exception()
-            if isinstance(error, StorageError):
+            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+            if isinstance(error, StorageError) and not is_its_own(error):
                 raise error
             if error is not None and not isinstance(error, LostRun):
                 self.failures[name] = error
 
     async def _claimable(self, driven: Mapping[str, Any]) -> list[str]:
-        journal = self.setup.journal
-        due = {run_id for run_id, _ in await journal.due_waits(self.setup.clock.now())}
+        """Runs that can go on by themselves, and those that wait and are called for: two questions,
+        however many wait."""
+        lively = RunFilter(_LIVELY, claimable=True)
+        called = RunFilter(_QUIET, claimable=True, called_by=self.setup.clock.now())
         found: list[str] = []
-        after: str | None = None
-        which = RunFilter((*_ACTIVE, "suspended", "stopped"), claimable=True)
-        while page := await journal.runs(which, after=after):
-            after = page[-1].run_id
-            for row in page:
-                if row.run_id in driven or row.run_id in self.failures:
-                    continue
-                quiet = row.state in ("waiting", "suspended", "stopped") and row.run_id not in due
-                if not quiet or await journal.inbox_pending(row.run_id):
-                    found.append(row.run_id)
-        return found
+        for which in (lively, called):
+            after: str | None = None
+            while page := await self.setup.journal.runs(which, after=after):
+                after = page[-1].run_id
+                found += [r.run_id for r in page if r.run_id not in driven]
+        return [run_id for run_id in found if run_id not in self.failures]
 
     def hand_over(self, run_id: str) -> bool:
         """Ask this process's driver of a run to stop and give it up; False if there is none."""

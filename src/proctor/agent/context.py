@@ -16,6 +16,8 @@ Message: TypeAlias = Mapping[str, Any]
 def result_text(view: View, action: ActionView) -> str:
     """What the model is told about an action, by its state."""
     state = action.state
+    if action.spawned and not action.started_seq and state not in ("unknown", "stopped"):
+        return _subtask(action)
     if state == "done":
         return f"{action.text}\n[stopped before its end]" if action.timed_out else action.text
     if state == "failed":
@@ -23,6 +25,8 @@ def result_text(view: View, action: ActionView) -> str:
     if state == "cancelled":
         if not action.started_seq:
             return f"Not executed: {action.reason or 'cancelled before it was started'}."
+        if action.past == "done":
+            return "; ".join(t for t in ("Cancelled after it took effect", action.text) if t)
         return "Stopped; it had no effect."
     if state in ("unknown", "stopped"):
         return (
@@ -34,6 +38,16 @@ def result_text(view: View, action: ActionView) -> str:
     if action.attempts:  # ready or waiting again: only where an attempt had no effect
         return "Not finished: it is to be tried again."
     return "Not executed yet."
+
+
+def _subtask(action: ActionView) -> str:
+    """An action whose subtask was started, and which was not: what the subtask did, it did."""
+    said = action.answer if isinstance(action.answer, Mapping) else {}
+    ended = f"Its subtask has ended ({said['state']})" if "state" in said else ""
+    if action.open:
+        return f"{ended}." if ended else "Its subtask was started and has not ended yet."
+    words = (ended or "Its subtask was started", "what it did stays done", action.reason)
+    return "; ".join(text for text in (*words, str(said.get("result") or "")) if text)
 
 
 def _failed(action: ActionView) -> str:

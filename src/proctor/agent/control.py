@@ -47,8 +47,15 @@ class Control:
     async def answer(
         self, run_id: str, wait: str, value: Any, *, by: str = "user", message_id: str | None = None
     ) -> None:
-        """Answer an open wait (input, workspace, review). The first valid answer counts."""
-        body = {"wait": wait, "how": "arrived", "by": by, "value": value}
+        """Answer an open wait for input; True or None says yes to a review or to files as they
+        are. The first valid answer counts; one that does not fit its wait is refused."""
+        await self._answer(run_id, wait, "answer", by, value, message_id)
+
+    async def _answer(
+        self, run_id: str, wait: str, meant: str, by: str, value: Any, message_id: str | None = None
+    ) -> None:
+        """`meant`: what was said. An approval is not the answer to a question."""
+        body = {"wait": wait, "how": "arrived", "by": by, "value": value, "meant": meant}
         await self._send(run_id, "answer", body, message_id)
 
     async def approve(
@@ -60,17 +67,17 @@ class Control:
         scope: str = "once",
         expires_ms: int | None = None,
     ) -> None:
-        """Approve what a wait asks for, `once` or for the same call in this `run`."""
+        """Approve what a wait asks for: a call `once` or for the same call in this `run`, at most
+        until `expires_ms` (UTC milliseconds, None for ever); a review; files as they are."""
         if scope not in ("once", "run"):
             raise UsageError("an approval's scope is once or run")
         value = {"scope": scope, "expires_ms": expires_ms}
-        await self._send(
-            run_id, "answer", {"wait": wait, "how": "arrived", "by": by, "value": value}
-        )
+        await self._answer(run_id, wait, "approval", by, value)
 
     async def deny(self, run_id: str, wait: str, *, by: str = "user", reason: str = "") -> None:
         """Say no to what a wait asks for."""
-        body = {"wait": wait, "how": "denied", "by": by, "reason": reason or "denied"}
+        body = {"wait": wait, "how": "denied", "by": by, "reason": reason or "denied",
+                "meant": "denial"}  # fmt: skip
         if reason:
             body["value"] = reason  # what a reviewer said is told to the policy
         await self._send(run_id, "answer", body)
@@ -80,7 +87,7 @@ class Control:
     ) -> None:
         """Say what became of an action whose outcome nobody knows."""
         value = {"happened": happened, "text": text}
-        await self.answer(run_id, wait, value, by=by)
+        await self._answer(run_id, wait, "statement", by, value)
 
     async def cancel(
         self, run_id: str, *, by: str = "user", reason: str = "", compensate: bool = False

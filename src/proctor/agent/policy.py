@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from proctor.agent.context import Message
-from proctor.agent.core.budgets import Cost
+from proctor.agent.core.budgets import ONE_STEP, Cost
 from proctor.models.contract import ToolCall
 
 
@@ -39,7 +39,16 @@ class Policy(ABC):
 
     def worst_case(self, messages: Sequence[Message]) -> Cost:
         """What one turn can cost at most; reserved before it is asked for."""
-        return Cost(steps=1)
+        return ONE_STEP
+
+    def at_once(self, messages: Sequence[Message], context: TurnContext) -> Proposal | None:
+        """The next turn if it is known without asking anybody, else None (the default): then
+        `propose` is awaited.
+
+        For scripts and graphs. Must be quick and have no effects: the request, the reply and the
+        start of what it asks for are recorded together, so after a crash it may be asked again.
+        """
+        return None
 
     @abstractmethod
     async def propose(self, messages: Sequence[Message], context: TurnContext) -> Proposal:
@@ -64,11 +73,16 @@ class ScriptedPolicy(Policy):
         self._steps = tuple(steps)
         self._end = end
 
-    async def propose(self, messages: Sequence[Message], context: TurnContext) -> Proposal:
+    def at_once(self, messages: Sequence[Message], context: TurnContext) -> Proposal | None:
+        step = self._step(messages)
+        return step if isinstance(step, Proposal) else None
+
+    def _step(self, messages: Sequence[Message]) -> Step:
         replied = sum(1 for message in messages if message["role"] == "assistant")
-        if replied >= len(self._steps):
-            return Proposal(self._end)
-        step = self._steps[replied]
+        return self._steps[replied] if replied < len(self._steps) else Proposal(self._end)
+
+    async def propose(self, messages: Sequence[Message], context: TurnContext) -> Proposal:
+        step = self._step(messages)
         if isinstance(step, Proposal):
             return step
         made = step(messages)

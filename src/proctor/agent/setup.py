@@ -1,5 +1,6 @@
 """What a worker needs to drive agent runs, beside the journal's rows."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -9,6 +10,7 @@ from proctor.agent.policy import Policy
 from proctor.agent.tools import Toolbox
 from proctor.kernel.clock import Clock, SystemClock
 from proctor.kernel.digest import of_json
+from proctor.kernel.redact import Redactor, secret_values
 from proctor.store.journal.contract import Journal
 
 
@@ -24,21 +26,30 @@ class Workspace(Protocol):
 class Timing:
     """All in seconds. `lease_ttl_s`: a worker that is silent for so long loses its runs.
     `grace_s`: for each step of stopping something. `query_*`: how an unknown outcome is asked
-    for, the pause doubling. `cancel_s`: how long a cancelled run may clean up. `poll_s`: how often
-    the inbox is looked into for messages of other processes."""
+    for, the pause doubling. `cancel_s`: how long a cancelled run may clean up. `late_s`:
+    how long a worker stays for the end of an execution that could not be stopped. `poll_s`: how
+    often the inbox is looked into for messages of other processes."""
 
     lease_ttl_s: float = 30.0
     grace_s: float = 2.0
     query_pause_s: float = 0.5
     query_deadline_s: float = 60.0
     cancel_s: float = 60.0
+    late_s: float = 60.0
     poll_s: float = 0.5
+
+
+def _from_environment() -> Redactor:
+    return Redactor(secret_values(os.environ))
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
     """`policy` is asked once for each run, with its task. `slots`: attempts of one run that may
-    run at the same time, 8 by default.."""
+    run at the same time, 8 by default. `runs_at_once`: runs that `serve` drives at the same time,
+    256 by default; runs that only wait for others are not driven. `redactor`
+    takes secrets out of what errors and results say, by default those of the environment's
+    variables."""
 
     journal: Journal
     policy: Callable[[Mapping[str, Any]], Policy]
@@ -48,6 +59,8 @@ class Setup:
     clock: Clock = SystemClock()
     timing: Timing = Timing()
     slots: int = 8
+    runs_at_once: int = 256
+    redactor: Redactor = field(default_factory=_from_environment)
     max_failed_turns: int = 3
 
     def config_digest(self, policy: Policy) -> str:

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from proctor.agent.core.locks import EVERYTHING, Access
+from proctor.agent.schemas import Schema
 from proctor.kernel.digest import of_json
 
 DEFAULT_TIMEOUT_S = 120.0
@@ -128,6 +129,9 @@ class ToolContext:
 class Tool(ABC):
     """One tool. What a subclass does not declare has the most careful meaning.
 
+    `parameters`: the JSON schema of its arguments; a call that does not fit never becomes an
+    action. Nothing is fetched for it, and its patterns have no look-around.
+
     `timeout_s`: seconds an attempt may take (120 by default). `max_attempts`: executions of one
     action, 3 by default; a non_repeatable action has more than one only after a person said that
     it did not happen.
@@ -193,6 +197,7 @@ class Toolbox:
 
     def __init__(self, tools: Sequence[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
+        self._schemas: dict[str, Schema] = {}
         for tool in tools:
             if tool.name in self._tools:
                 raise ValueError(f"two tools are named {tool.name!r}")
@@ -201,10 +206,15 @@ class Toolbox:
             if not tool.timeout_s > 0 or tool.max_attempts < 1:
                 raise ValueError(f"tool {tool.name!r}: timeout_s and max_attempts must be above 0")
             self._tools[tool.name] = tool
+            self._schemas[tool.name] = Schema(tool.parameters)
 
     def get(self, name: str) -> Tool | None:
         """The tool of this name, or None."""
         return self._tools.get(name)
+
+    def misfit(self, tool: Tool, arguments: Arguments) -> str | None:
+        """Why these arguments do not fit what the tool declares as `parameters`, or None."""
+        return self._schemas[tool.name].problem(arguments)
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())

@@ -16,7 +16,10 @@ and a reviewer's decision is bound to the candidate and to the state of the file
 import asyncio
 import hashlib
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +44,17 @@ def review_subject(view: View) -> str:
     return of_json([view.candidate, view.revision, _last_write(view, None)])
 
 
+def checks_of(view: View) -> tuple[Check, ...]:
+    """The checks of the acceptance contract. One that cannot be read accepts nothing."""
+    found = view.task.get("acceptance") or ()
+    if not isinstance(found, Sequence) or isinstance(found, str | bytes):
+        return ({"kind": "unreadable"},)
+    return tuple(c if isinstance(c, Mapping) else {"kind": "unreadable"} for c in found)
+
+
 async def judge(view: View, check: Check, root: Path | None) -> dict[str, Any] | None:
-    """The verdict of one check; None when a person has not decided yet."""
+    """The verdict of one check; None when a person has not decided yet. What the agent wrote is
+    data: nothing in it raises."""
     kind = check.get("kind")
     try:
         if kind == "file":
@@ -51,12 +63,12 @@ async def judge(view: View, check: Check, root: Path | None) -> dict[str, Any] |
             return await asyncio.to_thread(_report, check, _inside(root, check))
         if kind == "command":
             return await _command(check, root)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if kind == "action":
+            return _action(view, check)
+    except (OSError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         return verdict(check, False, f"cannot be checked: {error}")
-    if kind == "action":
-        return _action(view, check)
     if kind == "reviewer":
-        return _reviewer(view, check)
+        return review(view, check)
     return verdict(check, False, f"there is no check of kind {kind!r}")
 
 
@@ -71,10 +83,20 @@ def _inside(root: Path | None, check: Check) -> Path:
     return Path(path)
 
 
+@contextmanager
+def _opened(check: Check, path: Path) -> Iterator[BufferedReader]:
+    """A regular file, and nothing that an open or a read could wait for. Raises ValueError."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise ValueError(f"{check['path']} is not a file")
+        yield stream
+
+
 def _file(check: Check, path: Path) -> dict[str, Any]:
     if not path.is_file():
         return verdict(check, False, f"{check['path']} is not a file")
-    with open(path, "rb") as stream:
+    with _opened(check, path) as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     wanted = check.get("sha256")
     if wanted is not None and str(wanted).removeprefix("sha256:") != found:
@@ -83,12 +105,16 @@ def _file(check: Check, path: Path) -> dict[str, Any]:
 
 
 def _report(check: Check, path: Path) -> dict[str, Any]:
-    with open(path, "rb") as stream:
+    with _opened(check, path) as stream:
         data = stream.read(_REPORT_BYTES + 1)
     if len(data) > _REPORT_BYTES:
         raise ValueError(f"{check['path']} is larger than {_REPORT_BYTES} bytes")
     counts = jsontext.loads(data)
-    found = {name: int(counts.get(name, 0)) for name in ("tests", "failures", "errors")}
+    if not isinstance(counts, dict):
+        raise ValueError(f"{check['path']} is not a JSON object")
+    found = {name: counts.get(name, 0) for name in ("tests", "failures", "errors")}
+    if not all(type(count) is int and count >= 0 for count in found.values()):
+        raise ValueError(f"{check['path']}: tests, failures and errors are numbers from 0")
     good = found["tests"] > 0 and not found["failures"] and not found["errors"]
     return verdict(check, good, "" if good else f"{check['path']}: {found}", **found)
 
@@ -141,7 +167,8 @@ def _last_write(view: View, reader: ActionView | None) -> int:
     return newest
 
 
-def _reviewer(view: View, check: Check) -> dict[str, Any] | None:
+def review(view: View, check: Check) -> dict[str, Any] | None:
+    """What a reviewer decided about this candidate on these files; None: nothing yet."""
     subject = review_subject(view)
     for wait in reversed(list(view.waits)):
         if wait.kind == "review" and wait.subject == subject and wait.spec.get("check") == check:

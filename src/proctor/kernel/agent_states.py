@@ -17,12 +17,14 @@ ACTION = Machine(
             "started": "running",
             "invalid": "failed",
             "cancelled": "cancelled",
+            "given_up": "unknown",
         },
         "waiting": {
             "arrived": "ready",
             "denied": "failed",
             "expired": "failed",
             "cancelled": "cancelled",
+            "given_up": "unknown",
         },
         "running": {
             "result": "verifying",
@@ -49,7 +51,9 @@ ACTION = Machine(
 `refused` is a failure before anything was sent, `rejected` an explicit no of the other side,
 `lost` a reply that will not come: a broken connection, a time-out without a confirmed stop, a
 worker that is gone. `repeatable`: the outcome is
-not known, and doing it again has no second effect (pure, or idempotent by its key).
+not known, and doing it again has no second effect (pure, or idempotent by its key). `given_up`: it
+will not be done again, and what it did before is not known: an attempt without a known outcome, or
+a subtask that still goes on.
 """
 
 RUN = Machine(

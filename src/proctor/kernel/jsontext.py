@@ -6,6 +6,7 @@ Integers keep all their digits. An integer with more digits than Python converts
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
@@ -69,9 +70,24 @@ _CANONICAL = json.JSONEncoder(
 _PRETTY = json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=2)
 
 
-def _encode(encoder: json.JSONEncoder, value: Any) -> str:
+def _made_once(encoder: json.JSONEncoder) -> Callable[[Any], str]:
+    """`encoder.encode` with its C part made once instead of at every call, which for a small value
+    takes longer than the value itself. Endless values end as RecursionError."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # another interpreter
+        return encoder.encode
+    text = json.encoder.encode_basestring
+    between = (encoder.key_separator, encoder.item_separator)
+    parts = make(None, encoder.default, text, None, *between, encoder.sort_keys, False, False)
+    return lambda value: "".join(parts(value, 0))
+
+
+_compact, _canonical, _pretty = _made_once(_COMPACT), _made_once(_CANONICAL), _PRETTY.encode
+
+
+def _encode(encode: Callable[[Any], str], value: Any) -> str:
     try:
-        text = encoder.encode(value)
+        text = encode(value)
     except RecursionError:
         raise JsonError("nested too deeply") from None
     except (TypeError, ValueError) as error:
@@ -86,33 +102,36 @@ def _encode(encoder: json.JSONEncoder, value: Any) -> str:
 
 def dumps(value: Any) -> str:
     """One compact line without a newline. Raises JsonError for NaN, Infinity or odd types."""
-    return _encode(_COMPACT, value)
+    return _encode(_compact, value)
 
 
 def canonical(value: Any) -> str:
     """The one text of a value: sorted keys, no blanks. What digests are made of."""
-    return _encode(_CANONICAL, value)
+    return _encode(_canonical, value)
 
 
 def pretty(value: Any) -> str:
     """For files that people open."""
-    return _encode(_PRETTY, value) + "\n"
+    return _encode(_pretty, value) + "\n"
 
 
 SANITIZED_DEPTH = 100
+SANITIZED_VALUES = 200_000
+"""Values in one sanitized copy. A value that holds itself many times over would have no end."""
 _INT_BITS = 14_000  # what the interpreter still turns into decimal digits by default
 
 
-def sanitized(value: Any) -> Any:
-    """A copy of `value` that JSON can hold: odd numbers and types become text.
+def sanitized(value: Any, values: int = SANITIZED_VALUES) -> Any:
+    """A copy of `value` that JSON can hold: odd numbers and types become text, and what lies
+    deeper than `SANITIZED_DEPTH` or comes after that many `values` is left out, saying so.
 
     For evidence and diagnostics of plug-ins, where losing the record would be worse than
     changing the type of one field. Never used for observations. Never raises.
     """
-    return _sanitized(value, SANITIZED_DEPTH)
+    return _sanitized(value, SANITIZED_DEPTH, [values])
 
 
-def _sanitized(value: Any, depth: int) -> Any:
+def _sanitized(value: Any, depth: int, left: list[int]) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -122,13 +141,17 @@ def _sanitized(value: Any, depth: int) -> Any:
     if isinstance(value, dict | list | tuple | set | frozenset):
         if depth == 0:
             return "nested too deeply"
+        left[0] -= len(value)
+        if left[0] < 0:
+            return "left out: too many values"
         if isinstance(value, dict):
-            return {_text(k): _sanitized(v, depth - 1) for k, v in value.items()}
-        return [_sanitized(v, depth - 1) for v in value]
-    return _text(value)
+            return {text_of(k): _sanitized(v, depth - 1, left) for k, v in value.items()}
+        return [_sanitized(v, depth - 1, left) for v in value]
+    return text_of(value)
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """`str(value)`, or that it cannot be shown. Never raises."""
     try:
         return str(value)
     except Exception as error:  # noqa: BLE001 - somebody else's __str__

@@ -13,7 +13,9 @@ from proctor.agent.tools import Toolbox
 from proctor.models.contract import ToolCall
 from proctor.testing.agenttools import all_tools
 
-TIMING = Timing(grace_s=1.0, query_pause_s=0.02, query_deadline_s=5.0, cancel_s=5.0, poll_s=0.05)
+TIMING = Timing(
+    grace_s=1.0, query_pause_s=0.02, query_deadline_s=5.0, cancel_s=5.0, late_s=0.5, poll_s=0.05
+)
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,18 @@ class Place:
         return cls(kind, url, f"agent_{secrets.token_hex(6)}")
 
 
+class Asked(ScriptedPolicy):
+    """Is awaited like a model: its request is in the log before it is asked."""
+
+    def at_once(self, messages, context):
+        return None
+
+
 def script_of(name: str, effect: str):
     """The policy of a scenario; the same in every process."""
-    if name == "one":  # one call, then the end; its result is kept as a blob
-        return ScriptedPolicy([Proposal("", (ToolCall("c1", effect, {"padding": 20_000}),))])
+    if name in ("one", "quick"):  # one call, then the end; its result is kept as a blob
+        policy = Asked if name == "one" else ScriptedPolicy
+        return policy([Proposal("", (ToolCall("c1", effect, {"padding": 20_000}),))])
     if name == "ask":
         calls = (
             ToolCall("c1", effect, {"path": "x"}),

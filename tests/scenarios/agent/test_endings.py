@@ -443,7 +443,9 @@ def test_a_run_that_cannot_be_driven_is_given_up_and_the_worker_goes_on(place, s
             stop.set()
             await worker
             assert str(found.failures[bad]) == "no such policy"
-            assert (await found.view(bad)).state == "ready"
+            shown = await found.show(bad)
+            assert shown.view.state == "ready"
+            assert shown.next_moves[0]["facts"]["reason"] == "RuntimeError: no such policy"
             assert (await found.setup.journal.run_row(bad)).owner is None
 
     asyncio.run(scenario())

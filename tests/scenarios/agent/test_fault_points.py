@@ -222,11 +222,13 @@ def test_a_journal_that_fails_stops_the_run_and_nothing_is_executed(place, socke
                 return await appended(run, version, fence, events, *rest)
 
             monkeypatch.setattr(journal, "append", append, raising=False)
+            seen_before = await ask(socket, {"log": True})
             with pytest.raises(StorageError, match="full"):
                 await found.drive(run_id)
             monkeypatch.undo()
             view = await found.view(run_id)
-            assert (view.action("a1").state, await effects(socket, view)) == ("ready", {"a1": 0})
+            assert not view.actions  # its call and its start are one append
+            assert await ask(socket, {"log": True}) == seen_before
             view = await found.drive(run_id)
             assert (view.state, await effects(socket, view)) == ("done", {"a1": 1})
 

@@ -1,7 +1,8 @@
 """A run brought into a situation by commands, for tests of the pure core."""
 
 from proctor.agent.core import commands as cmd
-from proctor.agent.core.decide import decide, fold
+from proctor.agent.core.decide import decide
+from proctor.agent.core.evolve import fold
 from proctor.agent.core.locks import EVERYTHING
 from proctor.agent.core.view import View
 

@@ -17,7 +17,7 @@ ACTION_EVENTS = sorted({event for moves in ACTION.table.values() for event in mo
 RUN_EVENTS = sorted({event for moves in RUN.table.values() for event in moves})
 
 # Which event of the log carries which event of the table.
-CLOSED = {"denied", "expired", "invalid", "cancelled"}
+CLOSED = {"denied", "expired", "invalid", "cancelled", "given_up"}
 ENDED = {"result", "rejected", "refused", "stopped_without_effect", "lost"}
 SETTLED = {"happened", "did_not_happen", "repeatable", "cannot_be_settled"}
 STATED = {"stated_happened", "stated_not"}

@@ -7,7 +7,9 @@ from proctor.agent.core import commands as cmd
 from proctor.agent.core import events as ev
 from proctor.agent.core.budgets import Cost, Limits
 from proctor.agent.core.deciding import op_key
+from proctor.agent.core.evolve import replayed
 from proctor.agent.core.locks import Access, Mode
+from proctor.agent.core.view import View
 from proctor.kernel.agent_states import ACTION_STATES, RUN_STATES
 
 READ = (Access(Mode.READ, "ws:1"),)
@@ -343,3 +345,24 @@ def test_no_command_raises_in_any_state_of_the_run(state):
         view = replace(in_state(action_state).view, state=state)
         for command in commands:
             decide(view, command, 2_000)
+
+
+def test_a_log_of_version_1_reads_the_same():
+    """There a verdict, a turn's request and an action's arguments were written of their own."""
+    run = Run()
+    run.turn(call(effect="pure", arguments={"x": 7}))
+    run.start()
+    run.end(text="seen")
+    old = []
+    for event in run.log:
+        body = ev.encode(event)
+        if event.kind == "action.accepted":
+            body["arguments"] = {"x": 7}
+        accepted = body.pop("accepted", False)
+        old.append(ev.decode(event.kind, 1, body))
+        if accepted:
+            old.append(ev.decode("action.judged", 1, {"action": "a1", "verdict": "accepted"}))
+    assert len(old) == len(run.log) + 1
+    view = replayed(View(), [(event, run.now) for event in old])
+    assert (view.action("a1"), view.turns) == (run.view.action("a1"), run.view.turns)
+    assert (view.action("a1").state, view.action("a1").arguments) == ("done", {"x": 7})

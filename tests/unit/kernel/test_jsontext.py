@@ -37,6 +37,17 @@ def test_the_canonical_text_does_not_depend_on_the_order(value):
     assert jsontext.canonical(turned) == jsontext.canonical(value)
 
 
+@given(VALUES)
+def test_texts_are_those_of_the_standard_encoder(value):
+    """The encoder's C part is made once; without it the standard way is taken."""
+    compact = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    assert jsontext._made_once(compact)(value) == compact.encode(value)
+    sorted_ = json.JSONEncoder(
+        ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
+    )
+    assert jsontext._made_once(sorted_)(value) == sorted_.encode(value)
+
+
 def test_a_lone_surrogate_is_kept():
     text = jsontext.dumps({"a\ud800": "\udfffb"})
     assert text.encode("utf-8")
@@ -105,6 +116,16 @@ def test_a_repeated_key_is_refused_on_request():
 class Hostile:
     def __str__(self):
         raise RuntimeError("no")
+
+
+def test_sanitized_leaves_out_what_holds_itself_many_times_over():
+    value = "x"
+    for _ in range(60):  # 2**60 leaves
+        value = {"a": value, "b": value}
+    clean = jsontext.dumps(jsontext.sanitized(value))
+    assert "left out: too many values" in clean
+    assert len(clean) < 10_000_000
+    assert jsontext.sanitized([1, [2, 3], 4], values=4) == [1, "left out: too many values", 4]
 
 
 def test_sanitized_holds_whatever_a_plug_in_leaves():

@@ -5,12 +5,14 @@ is unknown stays reserved, and counts as spent when nobody will ever know.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 
 ZERO = Decimal(0)
 DIMENSIONS = ("usd", "tokens", "steps", "tool_ms", "wall_ms")
+_amounts = attrgetter(*DIMENSIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Cost:
     wall_ms: int = 0
 
     def __add__(self, other: "Cost") -> "Cost":
+        if other is NOTHING:
+            return self
         return Cost(
             self.usd + other.usd,
             self.tokens + other.tokens,
@@ -33,6 +37,8 @@ class Cost:
         )
 
     def __sub__(self, other: "Cost") -> "Cost":
+        if other is NOTHING:
+            return self
         return Cost(
             self.usd - other.usd,
             self.tokens - other.tokens,
@@ -43,6 +49,10 @@ class Cost:
 
     def to_json(self) -> dict[str, Any]:
         """Only what is not zero; money as text."""
+        if self is NOTHING:
+            return {}
+        if self is ONE_STEP:
+            return dict(_ONE_STEP)
         found: dict[str, Any] = {n: v for n in DIMENSIONS[1:] if (v := getattr(self, n))}
         if self.usd:
             found["usd"] = format(self.usd, "f")
@@ -50,10 +60,53 @@ class Cost:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Cost":
+        if not data:
+            return NOTHING
+        if data == _ONE_STEP:
+            return ONE_STEP
         return cls(
-            Decimal(data.get("usd", 0)),
-            *(int(data.get(name, 0)) for name in DIMENSIONS[1:]),
+            Decimal(data["usd"]) if "usd" in data else ZERO,
+            *[int(data.get(name, 0)) for name in DIMENSIONS[1:]],
         )
+
+
+NOTHING = Cost()
+ONE_STEP = Cost(steps=1)
+_ONE_STEP = {"steps": 1}
+_MOST = 10**15
+_DIGITS = 30  # behind the point, and in all: no text of money is longer than that
+
+
+def problem_of(value: Any, name: str) -> str | None:
+    """Why `value` is not an amount of this dimension, or None."""
+    if name != "usd":
+        good = type(value) is int and 0 <= value <= _MOST
+    else:
+        money = Decimal(value) if type(value) is int else value
+        good = type(money) is Decimal and money.is_finite() and 0 <= money <= _MOST
+        good = good and -_DIGITS <= int(money.as_tuple().exponent) <= _DIGITS
+    return None if good else f"budget {name}: {str(value)[:40]} is not an amount of 0 or more"
+
+
+def flaw(amounts: "Cost | Limits") -> str | None:
+    """Why these are not amounts to reckon with (negative, not finite, of another type), or None.
+    What a policy, a tool or a message says is asked here first."""
+    if amounts is NOTHING or amounts is ONE_STEP or amounts is UNLIMITED:
+        return None
+    for name in DIMENSIONS:
+        value = getattr(amounts, name)
+        if value is not None and (found := problem_of(value, name)):
+            return found
+    return None
+
+
+def amount(data: Any) -> Cost | None:
+    """The cost that JSON from outside says, or None if it is none."""
+    try:
+        cost = Cost.from_json(data)
+    except (TypeError, ValueError, ArithmeticError, AttributeError):
+        return None
+    return None if flaw(cost) else cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +125,8 @@ class Limits:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Limits":
+        if not data:
+            return UNLIMITED
         usd = data.get("usd")
         return cls(
             None if usd is None else Decimal(usd),
@@ -79,17 +134,22 @@ class Limits:
         )
 
 
+UNLIMITED = Limits()
+
+
 @dataclass(frozen=True, slots=True)
 class Budgets:
     """Limits, what was spent, and the open reservations by the id of what they are for."""
 
-    limits: Limits = Limits()
-    spent: Cost = Cost()
-    reserved: Cost = Cost()
+    limits: Limits = UNLIMITED
+    spent: Cost = NOTHING
+    reserved: Cost = NOTHING
     open: Mapping[str, Cost] = field(default_factory=dict)
 
     def problem(self, amount: Cost) -> str | None:
         """Why `amount` more does not fit, or None."""
+        if self.limits is UNLIMITED or amount is NOTHING:
+            return None
         total = self.spent + self.reserved + amount
         for name in DIMENSIONS:
             limit = getattr(self.limits, name)
@@ -105,6 +165,8 @@ class Budgets:
     def exhausted(self) -> str | None:
         """The dimension of which nothing is left for another turn, or None. Tool time that is
         spent keeps tools from running, and not the policy from concluding."""
+        if self.limits is UNLIMITED:
+            return None
         for name in ("usd", "tokens", "steps", "wall_ms"):
             limit = getattr(self.limits, name)
             if limit is not None and getattr(self.spent, name) >= limit:
@@ -112,8 +174,15 @@ class Budgets:
         return None
 
     @property
+    def time_is_over(self) -> bool:
+        """Whether the wall time is spent, whatever else is."""
+        return self.limits.wall_ms is not None and self.spent.wall_ms >= self.limits.wall_ms
+
+    @property
     def left(self) -> Limits:
         """What is neither spent nor reserved."""
+        if self.limits is UNLIMITED:
+            return UNLIMITED
         used = self.spent + self.reserved
         return Limits(
             *(
@@ -125,18 +194,24 @@ class Budgets:
     def reserve(self, source: str, amount: Cost) -> "Budgets":
         """With `amount` set aside for `source`; whether it fits was asked before."""
         reserved = self.reserved + amount
-        return replace(self, reserved=reserved, open={**self.open, source: amount})
+        return Budgets(self.limits, self.spent, reserved, {**self.open, source: amount})
 
     def settle(self, source: str, actual: Cost | None) -> "Budgets":
         """With the reservation of `source` replaced by what it cost; None: all of it.
 
         A source without a reservation is charged all the same.
         """
-        held = self.open.get(source, Cost())
+        held = self.open.get(source, NOTHING)
         rest = {name: cost for name, cost in self.open.items() if name != source}
         spent = self.spent + (held if actual is None else actual)
-        return replace(self, spent=spent, reserved=self.reserved - held, open=rest)
+        return Budgets(self.limits, spent, self.reserved - held, rest)
 
-    def charge(self, amount: Cost) -> "Budgets":
+    def spend(self, amount: Cost) -> "Budgets":
         """With `amount` spent without a reservation."""
-        return replace(self, spent=self.spent + amount)
+        return Budgets(self.limits, self.spent + amount, self.reserved, self.open)
+
+    def charge_wall(self, passed_ms: int) -> "Budgets":
+        """With wall time spent without a reservation."""
+        usd, tokens, steps, tool_ms, wall_ms = _amounts(self.spent)
+        spent = Cost(usd, tokens, steps, tool_ms, wall_ms + passed_ms)
+        return Budgets(self.limits, spent, self.reserved, self.open)

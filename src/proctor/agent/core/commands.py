@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from proctor.agent.core.budgets import Cost, Limits
+from proctor.agent.core.budgets import NOTHING, ONE_STEP, Cost, Limits
 from proctor.agent.core.locks import Access
 
 Json = Mapping[str, Any]
@@ -52,6 +52,15 @@ class Release(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class GiveUp(Command):
+    """The driver failed and releases the run, which it may not have claimed in the log yet; another
+    worker may try."""
+
+    owner: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Move(Command):
     """`event`: started, block, unblock, suspend, resume."""
 
@@ -71,7 +80,7 @@ class Receive(Command):
 
 @dataclass(frozen=True, slots=True)
 class RequestTurn(Command):
-    reserve: Cost = Cost(steps=1)
+    reserve: Cost = ONE_STEP
     assembled: Json = field(default_factory=dict)
 
 
@@ -96,7 +105,18 @@ class Reply(Command):
     turn: int
     text: str = ""
     calls: tuple[ProposedCall, ...] = ()
-    cost: Cost = Cost(steps=1)
+    cost: Cost = ONE_STEP
+
+
+@dataclass(frozen=True, slots=True)
+class TakeTurn(Command):
+    """A turn that was known at once: `RequestTurn` and its `Reply` in one."""
+
+    reserve: Cost = ONE_STEP
+    assembled: Json = field(default_factory=dict)
+    text: str = ""
+    calls: tuple[ProposedCall, ...] = ()
+    cost: Cost = ONE_STEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +152,10 @@ class OpenWait(Command):
 
 @dataclass(frozen=True, slots=True)
 class CloseWait(Command):
-    """`how`: arrived, denied, expired, cancelled, superseded. For an approval `value` may hold
-    `scope` (once, run) and `expires_ms`; for a statement `happened` and `text`."""
+    """`how`: arrived, denied, expired, cancelled, superseded. For an approval `value` holds `scope`
+    (once, run) and perhaps `expires_ms`; for a statement `happened` and `text`. `source`: person,
+    clock, child, runtime. `meant`: what a person said (approval, statement, answer, denial; empty:
+    not told). `at_ms`: when it was acknowledged, None now."""
 
     wait: str
     how: str
@@ -141,6 +163,16 @@ class CloseWait(Command):
     value: Any = None
     reason: str = ""
     message_id: str = ""
+    source: str = "person"
+    meant: str = ""
+    at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue(Command):
+    """The time of a subtask is over: it is told to end, and waited for without a limit."""
+
+    wait: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +190,7 @@ class StartAttempt(Command):
 
     action: str
     fence: int
-    reserve: Cost = Cost()
+    reserve: Cost = NOTHING
     approval: str | None = None
 
 
@@ -174,7 +206,7 @@ class EndAttempt(Command):
     text: str = ""
     evidence: Json = field(default_factory=dict)
     timed_out: bool = False
-    cost: Cost = Cost()
+    cost: Cost = NOTHING
     objection: str | None = None
 
 

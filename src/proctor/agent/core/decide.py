@@ -4,15 +4,17 @@ Nothing here knows of stores, tools or tasks; the coordinator brings facts in as
 the answers durable before it acts on them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from proctor.agent.core import commands as cmd
 from proctor.agent.core import decide_actions as actions
 from proctor.agent.core import decide_ending as ending
+from proctor.agent.core import decide_waits as waits
 from proctor.agent.core import events as ev
+from proctor.agent.core.budgets import NOTHING, Cost, flaw
 from proctor.agent.core.deciding import Decision, cannot, effects_of, op_key, refuse
-from proctor.agent.core.evolve import evolve
+from proctor.agent.core.evolve import fold
 from proctor.agent.core.view import View
 from proctor.kernel.agent_states import RUN
 
@@ -25,13 +27,6 @@ def decide(view: View, command: cmd.Command, now_ms: int) -> Decision:
     return (*found, *effects_of(view, fold(view, found, now_ms)))
 
 
-def fold(view: View, events: Sequence[ev.AgentEvent], at_ms: int) -> View:
-    """The view after these events."""
-    for event in events:
-        view = evolve(view, event, at_ms)
-    return view
-
-
 # --- the run
 
 
@@ -40,6 +35,8 @@ def _create(view: View, command: cmd.CreateRun, now_ms: int) -> Decision:
         return refuse("state", f"run {view.run_id!r} exists")
     if command.on_unknown not in ("wait", "tell_model", "stop_run"):
         return refuse("state", "on_unknown is wait, tell_model or stop_run")
+    if problem := flaw(command.limits):
+        return refuse("budget", problem)
     created = ev.RunCreated(
         command.run_id,
         command.task,
@@ -69,6 +66,13 @@ def _release(view: View, command: cmd.Release, now_ms: int) -> Decision:
     return (ev.RunReleased(view.owner, command.reason),)
 
 
+def _give_up(view: View, command: cmd.GiveUp, now_ms: int) -> Decision:
+    given_up = ev.RunGivenUp(command.owner, command.reason)
+    if view.owner is None:
+        return (given_up,)
+    return (given_up, ev.RunReleased(view.owner, "given up"))
+
+
 def _move(view: View, command: cmd.Move, now_ms: int) -> Decision:
     if command.event not in ("started", "block", "unblock", "suspend", "resume"):
         return refuse("state", f"{command.event!r} does not move a run")
@@ -87,8 +91,22 @@ def _move(view: View, command: cmd.Move, now_ms: int) -> Decision:
 def _receive(view: View, command: cmd.Receive, now_ms: int) -> Decision:
     if view.ended or view.state == "finishing":
         return refuse("state", f"the run is {view.state}")
-    message = ev.MessageReceived(command.message_id, command.text, command.by)
-    return (message, *actions.unblocked(view))
+    if view.candidate is None:
+        message = ev.MessageReceived(command.message_id, command.text, command.by)
+        return (message, *actions.unblocked(view))
+    # The policy has to read it first: what it gave before is not its last word any more.
+    message = ev.MessageReceived(command.message_id, command.text, command.by, voids=True)
+    again = (ev.RunMoved("correct", "a message came"),) if view.state == "verifying" else ()
+    return (message, *_reviews_void(view), *again, *actions.unblocked(view))
+
+
+def _reviews_void(view: View) -> tuple[ev.AgentEvent, ...]:
+    """Reviews of a candidate that is none any more are not waited for."""
+    reason = "the result is not proposed any more"
+    return tuple(
+        ev.WaitClosed(wait.id, "superseded", "runtime", reason=reason)
+        for wait in view.waiting("review")
+    )
 
 
 def _change_epoch(view: View, command: cmd.ChangeEpoch, now_ms: int) -> Decision:
@@ -116,18 +134,29 @@ def _diverge(view: View, command: cmd.Diverge, now_ms: int) -> Decision:
     if view.ended:
         return refuse("state", f"the run is {view.state}")
     diverged = ev.WorkspaceDiverged(view.revision, command.found)
-    if any(view.waiting("workspace")):
-        return (diverged,)
+    asked = view.waiting("workspace")
+    if any(wait.spec.get("found") == command.found for wait in asked):
+        return ()
+    reason = "the files have changed again"
+    old = [ev.WaitClosed(wait.id, "superseded", "runtime", reason=reason) for wait in asked]
     prompt = "The workspace is not as the run left it. Restore it, or say that it is to be used."
     spec = {"expected": view.revision, "found": command.found}
     wait = ev.WaitOpened(f"w{len(view.waits) + 1}", "workspace", prompt=prompt, spec=spec)
-    return (diverged, wait)
+    return (diverged, *old, wait)
 
 
 # --- turns
 
 
 def _request_turn(view: View, command: cmd.RequestTurn, now_ms: int) -> Decision:
+    if (refusal := _no_turn(view, command.reserve)) is not None:
+        return refusal
+    number = len(view.turns) + 1
+    return (ev.TurnRequested(number, command.reserve.to_json(), command.assembled),)
+
+
+def _no_turn(view: View, reserve: Cost) -> cmd.Refusal | None:
+    """Why no turn can be asked for now, or None."""
     if view.state != "running":
         return refuse("state", f"the run is {view.state}")
     if view.cancel is not None:
@@ -136,34 +165,50 @@ def _request_turn(view: View, command: cmd.RequestTurn, now_ms: int) -> Decision
         return refuse("blocked", f"turn {view.open_turn.number} is open")
     if blockers := actions.unresolved(view):
         return refuse("blocked", "open: " + ", ".join(blockers))
-    problem = view.budgets.problem(command.reserve)
+    problem = flaw(reserve) or view.budgets.problem(reserve)
     if problem or (left := view.budgets.exhausted):
         return refuse("budget", problem or f"budget {left} is spent")
-    number = len(view.turns) + 1
-    return (ev.TurnRequested(number, command.reserve.to_json(), command.assembled),)
+    return None
 
 
 def _reply(view: View, command: cmd.Reply, now_ms: int) -> Decision:
     turn = view.open_turn
     if turn is None or turn.number != command.turn:
         return refuse("late", f"turn {command.turn} is not open")
-    ids = [call.call_id for call in command.calls]
+    return _taken_up(view, command.turn, command)
+
+
+def _take_turn(view: View, command: cmd.TakeTurn, now_ms: int) -> Decision:
+    if (refusal := _no_turn(view, command.reserve)) is not None:
+        return refusal
+    return _taken_up(view, len(view.turns) + 1, command, command.assembled)
+
+
+def _taken_up(
+    view: View, number: int, said: cmd.Reply | cmd.TakeTurn, assembled: cmd.Json | None = None
+) -> Decision:
+    """A reply and what it asks for."""
+    ids = [call.call_id for call in said.calls]
     if len(set(ids)) != len(ids) or not all(ids):
         return refuse("key", "every call of a turn needs an id of its own")
     calls = tuple(
-        {"call_id": c.call_id, "tool": c.tool, "arguments": c.arguments} for c in command.calls
+        [{"call_id": c.call_id, "tool": c.tool, "arguments": c.arguments} for c in said.calls]
     )
-    replied = ev.TurnReplied(command.turn, command.text, calls, command.cost.to_json())
+    cost = said.cost
+    if flaw(cost):  # it cannot be reckoned with: what was reserved counts as spent
+        held = view.budgets.open.get(f"t{number}", NOTHING)
+        cost = said.reserve if isinstance(said, cmd.TakeTurn) else held
+    spent = cost.to_json()
+    events: list[ev.AgentEvent] = [ev.TurnReplied(number, said.text, calls, spent, assembled or {})]
     closed = view.cancel is not None or view.state == "finishing"
-    events: list[ev.AgentEvent] = [replied]
-    number = len(view.actions)
-    for call in command.calls:
+    count = len(view.actions)
+    for call in said.calls:
         problem = "the run was ended before it could be executed" if closed else call.problem
         if problem is not None:
-            events.append(ev.CallRefused(command.turn, call.call_id, call.tool, problem))
+            events.append(ev.CallRefused(number, call.call_id, call.tool, problem))
             continue
-        number += 1
-        events.append(_accepted(view, call, f"a{number}", command.turn))
+        count += 1
+        events.append(_accepted(view, call, f"a{count}", number))
     return tuple(events)
 
 
@@ -177,9 +222,9 @@ def _accepted(
         call.tool,
         call.tool_version,
         call.effect,
-        call.arguments,
+        None if compensates is None else call.arguments,
         op_key(view.run_id, action, call.tool, call.arguments),
-        tuple((access.mode.value, access.path) for access in call.resources),
+        tuple([(access.mode.value, access.path) for access in call.resources]),
         call.max_attempts,
         compensates,
     )
@@ -218,20 +263,23 @@ def _give_candidate(view: View, command: cmd.GiveCandidate, now_ms: int) -> Deci
 def _judge(view: View, command: cmd.Judge, now_ms: int) -> Decision:
     if view.state != "verifying":
         return refuse("state", f"the run is {view.state}")
+    if view.waiting("workspace"):
+        return refuse("blocked", "the workspace is not as it was left")
     accepted = all(check["accepted"] for check in command.checks)
     judged = ev.CandidateJudged(accepted, command.checks)
     if accepted:
-        return (judged, ev.RunClosing("done"))
+        return (judged, *_reviews_void(view), ev.RunClosing("done"))
     if view.corrections < view.max_corrections:
-        return (judged,)
+        return (judged, *_reviews_void(view))
     reasons = "; ".join(c["reason"] for c in command.checks if not c["accepted"])
-    return (judged, ev.RunClosing("failed", f"not accepted: {reasons}"))
+    return (judged, *_reviews_void(view), ev.RunClosing("failed", f"not accepted: {reasons}"))
 
 
 _RULES: dict[type[cmd.Command], Callable[[View, Any, int], Decision]] = {
     cmd.CreateRun: _create,
     cmd.Claim: _claim,
     cmd.Release: _release,
+    cmd.GiveUp: _give_up,
     cmd.Move: _move,
     cmd.Receive: _receive,
     cmd.ChangeEpoch: _change_epoch,
@@ -240,12 +288,14 @@ _RULES: dict[type[cmd.Command], Callable[[View, Any, int], Decision]] = {
     cmd.Diverge: _diverge,
     cmd.RequestTurn: _request_turn,
     cmd.Reply: _reply,
+    cmd.TakeTurn: _take_turn,
     cmd.CloseTurn: _close_turn,
     cmd.Compensate: _compensate,
     cmd.GiveCandidate: _give_candidate,
     cmd.Judge: _judge,
-    cmd.OpenWait: actions.open_wait,
-    cmd.CloseWait: actions.close_wait,
+    cmd.OpenWait: waits.open_wait,
+    cmd.CloseWait: waits.close_wait,
+    cmd.Overdue: waits.overdue,
     cmd.CloseAction: actions.close_action,
     cmd.StartAttempt: actions.start_attempt,
     cmd.EndAttempt: actions.end_attempt,

@@ -1,11 +1,15 @@
 """The rules of actions: waits, attempts, and outcomes that are not known."""
 
+from collections.abc import Iterator
+from itertools import takewhile
+
 from proctor.agent.core import commands as cmd
 from proctor.agent.core import events as ev
-from proctor.agent.core.budgets import Cost
-from proctor.agent.core.deciding import Decision, nothing_new, refuse
-from proctor.agent.core.locks import startable
-from proctor.agent.core.view import ActionView, View, WaitView
+from proctor.agent.core.budgets import flaw
+from proctor.agent.core.deciding import Decision, refuse
+from proctor.agent.core.giving_up import asked, cancelled_with_run, closed, stop_run
+from proctor.agent.core.locks import fits_beside, startable_in_turn
+from proctor.agent.core.view import ActionView, View
 from proctor.kernel.agent_states import ACTION
 
 AUTOMATIC = "effect class"
@@ -15,6 +19,8 @@ USED_UP = "its attempts are used up"
 def unresolved(view: View) -> list[str]:
     """What has to come to rest before the policy is asked again. An action that is `stopped` does
     not count when the model is to be told so."""
+    if not view.open_actions and not view.open_waits:
+        return []
     told = view.on_unknown == "tell_model"
     found = [a.id for a in view.unfinished() if not (told and a.state == "stopped")]
     return found + [w.id for w in view.waiting("workspace")]
@@ -30,98 +36,27 @@ def holders(view: View) -> list[ActionView]:
     the model is told about an outcome that cannot be settled, its locks are given back."""
     told = view.on_unknown == "tell_model"
     states = ("running", "unknown") if told else ("running", "unknown", "stopped")
-    return list(view.unfinished(*states))
+    return view.unfinished(*states)
 
 
-def runnable(view: View) -> tuple[str, ...]:
+def runnable(view: View) -> Iterator[str]:
     """Ready actions whose locks are free, first come first served."""
     ready = [a for a in view.unfinished("ready") if view.cancel is None or a.compensates]
-    places = startable([a.resources for a in holders(view)], [a.resources for a in ready])
-    return tuple(ready[place].id for place in places)
+    if len(view.open_actions) < 2:
+        return iter([a.id for a in ready])
+    held = [a.resources for a in holders(view)]
+    places = startable_in_turn(held, [a.resources for a in ready])
+    return (ready[place].id for place in places)
 
 
-# --- waits
-
-
-def open_wait(view: View, command: cmd.OpenWait, now_ms: int) -> Decision:
-    """A condition is missing."""
-    if view.cancel is not None or view.state in ("finishing", "suspended") or view.ended:
-        return refuse("cancelled", f"the run is {view.state}: nothing new is waited for")
-    if command.action is not None:
-        action = view.action(command.action)
-        if action is None or "condition_missing" not in ACTION.table[action.state]:
-            return refuse("state", f"action {command.action} is not ready")
-    if command.kind == "child":
-        problem = view.budgets.problem(Cost.from_json(command.spec.get("reserve", {})))
-        if problem is not None:
-            return refuse("budget", problem)
-    wait = ev.WaitOpened(
-        f"w{len(view.waits) + 1}",
-        command.kind,
-        command.action,
-        command.subject,
-        command.prompt,
-        command.due_ms,
-        command.spec,
-    )
-    return (wait,)
-
-
-def close_wait(view: View, command: cmd.CloseWait, now_ms: int) -> Decision:
-    """The condition is met, or never will be. The first valid answer wins."""
-    wait = view.wait(command.wait)
-    if wait is None:
-        return refuse("unknown", f"there is no wait {command.wait!r}")
-    if wait.state != "open":
-        return refuse("closed", f"wait {wait.id} was closed before: {wait.state}")
-    over = wait.due_ms is not None and wait.kind != "timer" and now_ms >= wait.due_ms
-    if command.how in ("arrived", "denied") and over:
-        return refuse("expired", f"wait {wait.id} has expired")
-    if command.how not in ("arrived", "denied", "expired", "cancelled", "superseded"):
-        return refuse("state", f"a wait is not closed by {command.how!r}")
-    if wait.kind == "statement":
-        return _stated(view, wait, command)
-    closed = ev.WaitClosed(
-        wait.id, command.how, command.by, command.value, command.reason, command.message_id
-    )
-    extra: tuple[ev.AgentEvent, ...] = ()
-    value = command.value if isinstance(command.value, dict) else {}
-    if wait.kind == "approval" and command.how == "arrived" and value.get("scope") == "run":
-        extra = (ev.PermissionGranted(wait.subject, command.by, value.get("expires_ms")),)
-    if wait.kind == "workspace" and command.how == "arrived":
-        found = str(wait.spec.get("found", ""))
-        # Files that could not be read have no revision: the next look gives one.
-        extra = (ev.WorkspaceRevised(found if found.startswith("sha256:") else ""),)
-    if wait.action is not None and command.how in ("arrived", "superseded"):
-        extra += _cancelled_with_run(view, wait.action)
-    return (closed, *extra, *unblocked(view))
-
-
-def _stated(view: View, wait: WaitView, command: cmd.CloseWait) -> Decision:
-    value = command.value
-    if command.how != "arrived" or not isinstance(value, dict) or wait.action is None:
-        return refuse("state", "say whether it happened: {happened: true or false, text: …}")
-    happened = value.get("happened")
-    if not isinstance(happened, bool):
-        return refuse("state", "happened is true or false")
-    closed = ev.WaitClosed(
-        wait.id, "arrived", command.by, value, command.reason, command.message_id
-    )
-    how = "stated_happened" if happened else "stated_not"
-    settled = ev.ActionSettled(wait.action, how, command.by, str(value.get("text", "")))
-    after: tuple[ev.AgentEvent, ...]
-    if happened:
-        after = (ev.ActionJudged(wait.action, "accepted", f"stated by {command.by}"),)
-    else:
-        after = _cancelled_with_run(view, wait.action)
-    return (closed, settled, *after, *unblocked(view))
-
-
-def _cancelled_with_run(view: View, action_id: str) -> tuple[ev.AgentEvent, ...]:
-    """An action that has become ready in a run that is being ended does not start again."""
-    if view.cancel is None and view.state != "finishing":
-        return ()
-    return (ev.ActionClosed(action_id, "cancelled", "the run was ended"),)
+def _is_free(view: View, action: ActionView) -> bool:
+    """Whether a ready action is among the runnable ones: looks no further than to itself."""
+    if len(view.open_actions) < 2:
+        return True
+    ready = [a for a in view.unfinished("ready") if view.cancel is None or a.compensates]
+    before = takewhile(lambda a: a.id != action.id, ready)
+    taken = [a.resources for a in (*before, *holders(view))]
+    return fits_beside(action.resources, taken)
 
 
 def close_action(view: View, command: cmd.CloseAction, now_ms: int) -> Decision:
@@ -131,7 +66,8 @@ def close_action(view: View, command: cmd.CloseAction, now_ms: int) -> Decision:
         return refuse("unknown", f"there is no action {command.action!r}")
     if action.state != "ready" or command.event not in ACTION.table["ready"]:
         return refuse("state", f"action {action.id} is {action.state}")
-    return (ev.ActionClosed(action.id, command.event, command.reason),)
+    ended = closed(view, action, command.event, command.reason)
+    return (*ended, *stop_run(view, action.id)) if len(ended) > 1 else ended
 
 
 # --- attempts
@@ -151,24 +87,28 @@ def start_attempt(view: View, command: cmd.StartAttempt, now_ms: int) -> Decisio
         return refuse("state", f"the run is {view.state}")
     if command.fence != view.fence:
         return refuse("late", f"fence {command.fence} is not the run's, {view.fence}")
-    if any(view.waiting("workspace")):
+    if view.waiting("workspace"):
         return refuse("blocked", "the workspace is not as it was left")
     if action.attempts >= action.max_attempts and action.effect != "non_repeatable":
         return refuse("attempts", USED_UP)
-    if command.approval is not None and not _approved(view, action, command.approval, now_ms):
+    if command.approval is not None and not is_approved(view, action, command.approval, now_ms):
         return refuse("approval", "not approved as it is now")
-    if action.id not in runnable(view):
+    if not _is_free(view, action):
         return refuse("locks", "another action uses the same resources")
-    if problem := view.budgets.problem(command.reserve):
+    if problem := flaw(command.reserve) or view.budgets.problem(command.reserve):
         return refuse("budget", problem)
+    if view.budgets.time_is_over and not undoes:
+        return refuse("budget", "budget wall_ms is spent")
     started = ev.AttemptStarted(
         action.id, action.attempts + 1, command.fence, command.reserve.to_json()
     )
     return (started,)
 
 
-def _approved(view: View, action: ActionView, subject: str, now_ms: int) -> bool:
-    if action.approved == subject:
+def is_approved(view: View, action: ActionView, subject: str, now_ms: int) -> bool:
+    """Whether exactly this was approved, for this action or for the run, and still is."""
+    until = action.approved_until
+    if action.approved == subject and (until is None or now_ms < until):
         return True
     if subject not in view.grants:
         return False
@@ -185,19 +125,23 @@ def end_attempt(view: View, command: cmd.EndAttempt, now_ms: int) -> Decision:
     current = command.attempt == action.attempts and command.fence == action.fence
     if not current or action.state != "running":
         return _late(view, action, command, current)
+    # That this attempt had no effect says nothing about an earlier one.
+    proven = command.outcome not in ("refused", "stopped_without_effect")
+    outcome = command.outcome if proven or action.past != "unknown" else "lost"
     ended = ev.AttemptEnded(
         action.id,
         command.attempt,
         command.fence,
-        command.outcome,
+        outcome,
         command.text,
         command.evidence,
         command.timed_out,
         command.cost.to_json(),
+        command.outcome == "result" and command.objection is None,
     )
-    if command.outcome == "lost":
+    if outcome == "lost":
         return (ended, *after_unknown(view, action))
-    if command.outcome == "result":
+    if outcome == "result" and command.objection is not None:
         return (ended, *_judged(view, action, command.objection))
     return (ended,)
 
@@ -239,7 +183,7 @@ def after_unknown(view: View, action: ActionView) -> tuple[ev.AgentEvent, ...]:
     if action.effect == "pure" or (action.effect == "idempotent" and left and not ending):
         ready = ev.ActionSettled(action.id, "repeatable", AUTOMATIC)
         if ending:
-            return (ready, *_cancelled_with_run(view, action.id))
+            return (ready, *cancelled_with_run(view, action))
         if not left:
             return (ready, ev.ActionClosed(action.id, "denied", USED_UP))
         return (ready,)
@@ -250,26 +194,7 @@ def cannot_be_settled(
     view: View, action: ActionView, by: str, known: cmd.Json | None = None
 ) -> tuple[ev.AgentEvent, ...]:
     """The action stops and a person is asked; `on_unknown` says what the run does meanwhile."""
-    handover = {
-        "tool": action.tool,
-        "op_key": action.op_key,
-        "arguments": action.arguments,
-        "attempts": action.attempts,
-        "started_seq": action.started_seq,
-        **(known or {}),
-    }
-    stopped = ev.ActionSettled(action.id, "cannot_be_settled", by, handover=handover)
-    asked = ev.WaitOpened(
-        f"w{len(view.waits) + 1}",
-        "statement",
-        action.id,
-        prompt=f"{action.tool} was started and nobody knows how it ended. Did it happen?",
-        spec={"op_key": action.op_key},
-    )
-    if view.on_unknown == "stop_run" and view.state not in ("finishing", "stopped"):
-        closing = ev.RunClosing("stopped", f"the outcome of {action.id} is not known")
-        return (stopped, asked, closing, *nothing_new(view, closing.reason))
-    return (stopped, asked)
+    return (*asked(view, action, by, known or {}), *stop_run(view, action.id))
 
 
 def settle(view: View, command: cmd.Settle, now_ms: int) -> Decision:
@@ -289,7 +214,7 @@ def settle(view: View, command: cmd.Settle, now_ms: int) -> Decision:
     if command.how == "happened":
         return (settled, *_judged(view, action, None))
     if view.cancel is not None or view.state == "finishing":
-        return (settled, *_cancelled_with_run(view, action.id))
+        return (settled, *cancelled_with_run(view, action, doubtful=False))
     if action.attempts >= action.max_attempts:
         return (settled, ev.ActionClosed(action.id, "denied", USED_UP))
     return (settled,)

@@ -2,7 +2,8 @@
 
 from proctor.agent.core import commands as cmd
 from proctor.agent.core import events as ev
-from proctor.agent.core.deciding import Decision, cannot, nothing_new, refuse
+from proctor.agent.core.deciding import Decision, cannot, refuse
+from proctor.agent.core.giving_up import nothing_new
 from proctor.agent.core.view import ActionView, View
 from proctor.kernel.agent_states import RUN
 
@@ -19,14 +20,19 @@ def request_cancel(view: View, command: cmd.RequestCancel, now_ms: int) -> Decis
     requested = ev.CancelRequested(command.by, command.reason, command.compensate)
     reason = f"cancelled by {command.by}"
     closing = ev.RunClosing("cancelled", command.reason or reason)
-    unknown = [ev.EffectsSettled(a.id, "unknown") for a in view.unfinished("stopped")]
+    doubtful = [a for a in view.unfinished("ready", "waiting") if a.past == "unknown"]
+    open_ = [*view.unfinished("stopped"), *doubtful]
+    unknown = [ev.EffectsSettled(a.id, "unknown") for a in open_]
     done = [ev.EffectsSettled(a.id, "done") for a in view.actions if _undoable(a)]
     settled = (*unknown, *done) if command.compensate else tuple(unknown)
     return (requested, closing, *nothing_new(view, reason), *settled)
 
 
 def _undoable(action: ActionView) -> bool:
-    return action.state == "done" and action.effect != "pure" and not action.timed_out
+    """Whether it had an effect, accepted or not, that nothing more is done about."""
+    if action.effect == "pure" or action.timed_out or action.effects:
+        return False
+    return action.past == "done" and action.state not in ("running", "verifying", "unknown")
 
 
 def close(view: View, command: cmd.Close, now_ms: int) -> Decision:
@@ -59,10 +65,10 @@ def end(view: View, command: cmd.End, now_ms: int) -> Decision:
     left += [w.id for w in view.waiting("child")]
     if left:
         return refuse("blocked", "open: " + ", ".join(left))
-    stopped = list(view.unfinished("stopped"))
+    stopped = view.unfinished("stopped")
     unsettled = tuple(
         {"action": a.id, "tool": a.tool, "op_key": a.op_key, "arguments": a.arguments}
         for a in stopped
     )
-    late = any(a.stop == "timed_out" for a in stopped)
+    late = any(a.stop == "timed_out" or a.handover.get("late") for a in stopped)
     return (ev.RunEnded("stopped" if late else view.aim, unsettled),)

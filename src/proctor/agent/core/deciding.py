@@ -39,23 +39,13 @@ def effects_of(before: View, after: View) -> tuple[ev.EffectsSettled, ...]:
 def _effects(action: ActionView) -> str | None:
     if action.state == "stopped":
         return "unknown"
+    if action.state in ("cancelled", "failed") and action.past == "done":
+        return "done"  # it had its effect, and the result was not accepted
     if action.state == "done" and not action.timed_out:
         return "none" if action.effect == "pure" else "done"
     if action.state == "done":  # a confirmed stop: what it had done by then stays
         return "none" if action.effect == "pure" else "unknown"
     return "none" if action.state in ("cancelled", "failed") else None
-
-
-def nothing_new(view: View, reason: str) -> tuple[ev.AgentEvent, ...]:
-    """Ready actions and open conditions are cancelled. A subtask that was started is waited for,
-    and a statement may still be made."""
-    waits = [
-        ev.WaitClosed(w.id, "cancelled", reason=reason)
-        for w in view.waiting()
-        if w.kind not in ("child", "statement")
-    ]
-    ready = [ev.ActionClosed(a.id, "cancelled", reason) for a in view.unfinished("ready")]
-    return (*waits, *ready)
 
 
 def op_key(run_id: str, action_id: str, tool: str, arguments: Mapping[str, Any]) -> str:

@@ -6,9 +6,10 @@ reads share. First come, first served: an action that has to wait keeps out late
 conflict with it, so nobody starves.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 MAX_DEPTH = 64
 """Parts of a path; what lies deeper is locked at this depth."""
@@ -95,20 +96,42 @@ def startable(
     held: Iterable[Sequence[Access]], queue: Iterable[Sequence[Access]]
 ) -> tuple[int, ...]:
     """The places in `queue` (first come first) that may start now, all of them together."""
+    return tuple(startable_in_turn(held, queue))
+
+
+def startable_in_turn(
+    held: Iterable[Sequence[Access]], queue: Iterable[Sequence[Access]]
+) -> Iterator[int]:
+    """`startable`, place by place: who needs only the first ones does not pay for a long queue."""
     table = LockTable()
     for number, accesses in enumerate(held):
         table.hold(("held", number), accesses)
-    found = []
     for place, accesses in enumerate(queue):
-        if table.fits(accesses):
-            found.append(place)
+        fits = table.fits(accesses)
         table.hold(("queued", place), accesses)  # also one that waits: nobody overtakes it
-    return tuple(found)
+        if fits:
+            yield place
 
 
-def _marks(access: Access) -> Iterable[tuple[Parts, str]]:
-    parts = access.parts
-    intent = _INTENT[access.mode]
-    for depth in range(len(parts)):
-        yield parts[:depth], intent
-    yield parts, access.mode.value
+def fits_beside(wanted: Sequence[Access], taken: Iterable[Sequence[Access]]) -> bool:
+    """Whether `wanted` can be held while each of `taken` is, or waits before it."""
+    table = LockTable()
+    for number, accesses in enumerate(taken):
+        table.hold(number, accesses)
+    return table.fits(wanted)
+
+
+def _marks(access: Access) -> tuple[tuple[Parts, str], ...]:
+    if len(access.path) > _SHORT:  # an agent's word: not to be kept
+        return _marks_made(access.mode, access.path)
+    return _marks_kept(access.mode, access.path)
+
+
+def _marks_made(mode: Mode, path: str) -> tuple[tuple[Parts, str], ...]:
+    parts = Access(mode, path).parts
+    above = [(parts[:depth], _INTENT[mode]) for depth in range(len(parts))]
+    return (*above, (parts, mode.value))
+
+
+_SHORT = 200
+_marks_kept = lru_cache(maxsize=1024)(_marks_made)

@@ -1,7 +1,8 @@
 """A persistent sequence: a new version costs O(log n), and every old version stays as it was.
 
 The view of a run is a value; copying a tuple of ten thousand actions for every event would make a
-run quadratic.
+run quadratic. Nearly every change is near the end, so the last items are kept in a tail of their
+own, beside a tree of whole blocks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,78 +13,126 @@ T = TypeVar("T")
 _BITS = 5
 _WIDTH = 1 << _BITS
 _MASK = _WIDTH - 1
+Node = tuple[Any, ...]
 
 
 class Sequence32(Generic[T]):
     """Items 0 … len-1. `append` and `replace` return a new sequence."""
 
-    __slots__ = ("_length", "_root", "_shift")
+    __slots__ = ("_before", "_root", "_shift", "_tail")
 
-    def __init__(self, root: tuple[Any, ...] = (), length: int = 0, shift: int = 0) -> None:
-        self._root = root
-        self._length = length
+    def __init__(
+        self, tail: Node = (), before: int = 0, root: Node = (), shift: int = _BITS
+    ) -> None:
+        self._tail = tail  # the last 1 to 32 items, none only if there are none at all
+        self._before = before  # how many are in the tree
+        self._root = root  # nodes of 32, the lowest of blocks of 32 items
         self._shift = shift
 
     @classmethod
     def of(cls, items: Sequence[T]) -> "Sequence32[T]":
         """A sequence of these items, made in one go."""
-        level: list[Any] = list(items)
-        shift = 0
-        level = [tuple(level[at : at + _WIDTH]) for at in range(0, len(level), _WIDTH)]
-        while len(level) > 1:
-            level = [tuple(level[at : at + _WIDTH]) for at in range(0, len(level), _WIDTH)]
-            shift += _BITS
-        return cls(level[0] if level else (), len(items), shift)
+        before = max(0, len(items) - 1) & ~_MASK
+        level: list[Any] = _grouped(items[:before])
+        shift = _BITS
+        while len(level) > _WIDTH:
+            level, shift = _grouped(level), shift + _BITS
+        return cls(tuple(items[before:]), before, tuple(level), shift)
 
     def __len__(self) -> int:
-        return self._length
+        return self._before + len(self._tail)
 
     def __getitem__(self, index: int) -> T:
-        if not 0 <= index < self._length:
-            raise IndexError(f"item {index} of {self._length}")
-        node: Any = self._root
-        for shift in range(self._shift, 0, -_BITS):
-            node = node[(index >> shift) & _MASK]
-        item: T = node[index & _MASK]
+        place = index - self._before
+        if place >= 0:
+            if place >= len(self._tail):
+                raise IndexError(f"item {index} of {len(self)}")
+            return self._tail[place]  # type: ignore[no-any-return]
+        item: T = self._block(index)[index & _MASK]
         return item
+
+    def span(self, start: int, stop: int) -> list[T]:
+        """The items from `start` to before `stop`, block by block."""
+        found: list[T] = []
+        stop = min(stop, len(self))
+        while start < min(stop, self._before):
+            place = start & _MASK
+            found += self._block(start)[place : place + stop - start]
+            start += _WIDTH - place
+        if stop > self._before:
+            found += self._tail[max(0, start - self._before) : stop - self._before]
+        return found
 
     def __iter__(self) -> Iterator[T]:
         yield from _walk(self._root, self._shift)
+        yield from self._tail
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence32):
             return NotImplemented
-        return len(self) == len(other) and self._root == other._root
+        return self._tail == other._tail and self._root == other._root
 
     def __hash__(self) -> int:
-        return hash((self._length, self._root))
+        return hash((self._tail, self._root))
 
     def __repr__(self) -> str:
         return f"Sequence32({list(self)!r})"
 
+    @property
+    def last(self) -> T | None:
+        """The last item, None if there is none."""
+        return self._tail[-1] if self._tail else None
+
     def append(self, item: T) -> "Sequence32[T]":
         """The sequence with `item` behind its last one."""
-        root, shift = self._root, self._shift
-        if self._length == _WIDTH << shift:  # full: one level more
+        tail, before, root, shift = self._tail, self._before, self._root, self._shift
+        if len(tail) < _WIDTH:
+            return Sequence32((*tail, item), before, root, shift)
+        if before == _WIDTH << shift:  # full: one level more
             root, shift = (root,), shift + _BITS
-        return Sequence32(_put(root, shift, self._length, item), self._length + 1, shift)
+        return Sequence32((item,), before + _WIDTH, _put(root, shift, before, tail), shift)
 
     def replace(self, index: int, item: T) -> "Sequence32[T]":
         """The sequence with `item` in the place of item `index`. Raises IndexError."""
-        if not 0 <= index < self._length:
-            raise IndexError(f"item {index} of {self._length}")
-        return Sequence32(_put(self._root, self._shift, index, item), self._length, self._shift)
+        place = index - self._before
+        if place >= 0:
+            tail = list(self._tail)
+            tail[place] = item
+            return Sequence32(tuple(tail), self._before, self._root, self._shift)
+        block = list(self._block(index))
+        block[index & _MASK] = item
+        root = _put(self._root, self._shift, index, tuple(block))
+        return Sequence32(self._tail, self._before, root, self._shift)
+
+    def _block(self, index: int) -> Node:
+        if index < 0:
+            raise IndexError(f"item {index} of {len(self)}")
+        node: Any = self._root
+        shift = self._shift
+        while shift:
+            node = node[(index >> shift) & _MASK]
+            shift -= _BITS
+        return node  # type: ignore[no-any-return]
 
 
-def _put(node: tuple[Any, ...], shift: int, index: int, item: Any) -> tuple[Any, ...]:
+def _put(node: Node, shift: int, index: int, block: Node) -> Node:
+    """`node` with `block` as the one that holds item `index`."""
     slot = (index >> shift) & _MASK
-    if shift:
-        below = node[slot] if slot < len(node) else ()
-        item = _put(below, shift - _BITS, index, item)
-    return (*node[:slot], item, *node[slot + 1 :])
+    below: Node = block
+    if shift > _BITS:
+        below = _put(node[slot] if slot < len(node) else (), shift - _BITS, index, block)
+    if slot >= len(node):
+        return (*node, below)
+    items = list(node)
+    items[slot] = below
+    return tuple(items)
 
 
-def _walk(node: tuple[Any, ...], shift: int) -> Iterator[Any]:
+def _grouped(items: Sequence[Any]) -> list[Any]:
+    return [tuple(items[at : at + _WIDTH]) for at in range(0, len(items), _WIDTH)]
+
+
+def _walk(node: Node, shift: int) -> Iterator[Any]:
     if not shift:
         yield from node
         return

@@ -16,6 +16,9 @@ def next_moves(view: View) -> list[dict[str, Any]]:
     found = [_wait(view, wait) for wait in view.waiting()]
     asked = {wait.action for wait in view.waiting()}
     found += [_action(a) for a in view.unfinished() if a.id not in asked]
+    if view.trouble:
+        does = "mends what stopped its worker, then starts a worker again"
+        return [_entry("run", "person", does, {"reason": view.trouble}), *found]
     turn = view.open_turn
     if turn is not None:
         found.append(_entry(f"t{turn.number}", "model", "replies", {"turn": turn.number}))

@@ -1,7 +1,8 @@
 """The current view of a run: what the log amounts to now. A value; `evolve` makes the next one."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from proctor.agent.core.budgets import Budgets
@@ -15,7 +16,9 @@ Json = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class ActionView:
     """One action. `reservation` names the budget entry of its last attempt; `effects` and `stop`
-    are the answers of a cancellation; `seq_*` are places in the log."""
+    are the answers of a cancellation; `seq_*` are places in the log. `past`: what its attempts did
+    beyond doubt (done), or that one of them may have had an effect (unknown). `spawned`: the run of
+    its subtask. `unknown_ms` (UTC): since when its outcome is not known."""
 
     id: str
     turn: int
@@ -46,6 +49,10 @@ class ActionView:
     stop: str = ""
     effects: str = ""
     processes: tuple[Json, ...] = ()
+    past: str = ""
+    spawned: str = ""
+    approved_until: int | None = None
+    unknown_ms: int = 0
 
     @property
     def open(self) -> bool:
@@ -124,6 +131,8 @@ class View:
     checks: tuple[Json, ...] = ()
     aim: str = ""
     aim_reason: str = ""
+    closing_ms: int = 0
+    trouble: str = ""
     unsettled: tuple[Json, ...] = ()
     turns: Sequence32[TurnView] = field(default_factory=Sequence32)
     items: Sequence32[tuple[str, Any]] = field(default_factory=Sequence32)
@@ -143,45 +152,57 @@ class View:
 
     def action(self, action_id: str) -> ActionView | None:
         """The action of this id, or None."""
-        index = _number(action_id, "a", len(self.actions))
-        return None if index is None else self.actions[index]
+        try:
+            return self.actions[_number(action_id, "a")]
+        except IndexError:
+            return None
 
     def wait(self, wait_id: str) -> WaitView | None:
         """The wait of this id, or None."""
-        index = _number(wait_id, "w", len(self.waits))
-        return None if index is None else self.waits[index]
+        index = _number(wait_id, "w")
+        return self.waits[index] if index < len(self.waits) else None
 
     def turn(self, number: int) -> TurnView | None:
         """The turn of this number (from 1), or None."""
         return self.turns[number - 1] if 0 < number <= len(self.turns) else None
 
-    def unfinished(self, *states: str) -> Iterator[ActionView]:
+    def unfinished(self, *states: str) -> list[ActionView]:
         """Open actions in these states (all of them by default), in order of acceptance."""
-        for action_id in self.open_actions:
-            action = self.action(action_id)
-            if action is not None and (not states or action.state in states):
-                yield action
+        if not self.open_actions:
+            return []
+        first, last = int(self.open_actions[0][1:]), int(self.open_actions[-1][1:])
+        if 8 < last - first < 2 * len(self.open_actions):  # close together, as of one turn
+            near = self.actions.span(first - 1, last)
+            found = [a for a in near if a.state not in SETTLED_ACTION_STATES]
+        else:
+            found = [self.actions[int(name[1:]) - 1] for name in self.open_actions]
+        return [a for a in found if a.state in states] if states else found
 
-    def waiting(self, *kinds: str) -> Iterator[WaitView]:
+    def waiting(self, *kinds: str) -> list[WaitView]:
         """Open waits of these kinds (all of them by default), in order of opening."""
-        for wait_id in self.open_waits:
-            wait = self.wait(wait_id)
-            if wait is not None and (not kinds or wait.kind in kinds):
-                yield wait
+        if not self.open_waits:
+            return []
+        found = [self.waits[int(name[1:]) - 1] for name in self.open_waits]
+        return [w for w in found if w.kind in kinds] if kinds else found
 
     @property
     def open_turn(self) -> TurnView | None:
         """The request that waits for its reply, or None."""
-        last = self.turns[len(self.turns) - 1] if self.turns else None
+        last = self.turns.last
         return last if last is not None and last.state == "open" else None
 
 
-def _number(given: str, letter: str, length: int) -> int | None:
-    """The index that an id such as `a12` names, None for any other text."""
+_NOWHERE = 10**18
+
+
+def _number(given: str, letter: str) -> int:
+    """The index that an id such as `a12` names; beyond every sequence for any other text."""
+    return _parsed(given, letter) if len(given) <= 16 else _NOWHERE
+
+
+@lru_cache(maxsize=4096)
+def _parsed(given: str, letter: str) -> int:
     digits = given[1:]
     if not given.startswith(letter) or not digits.isascii() or not digits.isdecimal():
-        return None
-    if len(digits) > 15 or digits.startswith("0"):
-        return None
-    index = int(digits) - 1
-    return index if index < length else None
+        return _NOWHERE
+    return _NOWHERE if digits.startswith("0") else int(digits) - 1

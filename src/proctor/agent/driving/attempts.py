@@ -1,18 +1,18 @@
 """From ready to running: conditions first, then locks and capacity, then the fenced start."""
 
-import asyncio
-
 from proctor.agent.core import commands as cmd
 from proctor.agent.core.budgets import Cost
 from proctor.agent.core.commands import Refusal
-from proctor.agent.core.decide_actions import USED_UP, runnable
+from proctor.agent.core.decide_actions import USED_UP, is_approved, runnable
+from proctor.agent.core.drawing import comes_back
 from proctor.agent.core.view import ActionView
 from proctor.agent.driving.desk import Desk
-from proctor.agent.driving.dispatch import Execution
+from proctor.agent.driving.groups import started_group
+from proctor.agent.driving.needs import need_of, revision_of, unmet
+from proctor.agent.driving.outcomes import Execution
 from proctor.agent.driving.recorder import LostRun
 from proctor.agent.permissions import Ruling, subject
 from proctor.agent.tools import Need, Tool, ToolContext
-from proctor.environments import proctable
 from proctor.kernel.faults import fault_point
 
 
@@ -20,31 +20,53 @@ async def start_ready(desk: Desk) -> bool:
     """Open what ready actions have to wait for, start what may start; whether anything was done."""
     before = desk.view.version
     subjects: dict[str, str | None] = {}
-    for action in list(desk.view.unfinished("ready")):
-        tool = _tool_of(desk, action)
-        if tool is not None:
-            await _meet(desk, action, tool, subjects)
+    for action in desk.view.unfinished("ready"):
+        # One that has not changed since is looked at again when it is its turn to start.
+        if desk.looked.get(action.id) is not action:
+            await _look_at(desk, action, subjects)
     started: list[str] = []
-    for action_id in runnable(desk.view):
-        if len(desk.dispatcher.running) + len(started) >= desk.setup.slots:
-            break
+    free = desk.setup.slots - len(desk.dispatcher.running)
+    for action_id in runnable(desk.view) if free > 0 else ():
+        found = desk.view.action(action_id)
+        if found is None or found.state != "ready" or desk.held(found):
+            continue
+        if action_id not in subjects:
+            await _look_at(desk, found, subjects)
         if action_id in subjects and await _start(desk, action_id, subjects[action_id]):
             started.append(action_id)
+            del desk.looked[action_id]
+            if len(started) >= free:
+                break
     changed = desk.view.version != before
     if started:
         fault_point("agent.attempt.intent")
         await desk.recorder.flush()
         fault_point("agent.attempt.started")
-        _must_own(desk)
+        await _must_own(desk)
         for action_id in started:
             _execute(desk, action_id)
     return changed
 
 
-def _must_own(desk: Desk) -> None:
-    """A worker whose lease ran out by its own clock starts nothing, whoever owns the run now."""
-    if desk.setup.clock.monotonic() >= desk.lease_until:
+async def _look_at(desk: Desk, action: ActionView, subjects: dict[str, str | None]) -> None:
+    desk.looked[action.id] = action
+    tool = _tool_of(desk, action)
+    if tool is not None:
+        await _meet(desk, action, tool, subjects)
+
+
+async def _must_own(desk: Desk) -> None:
+    """A worker whose lease ran out by its own clock starts nothing, whoever owns the run now. A
+    machine that was suspended may not have counted that time: when its wall clock says more, the
+    journal is asked."""
+    clock, lease = desk.setup.clock, desk.recorder.lease
+    if clock.monotonic() < desk.lease_until and clock.now() < lease.until:
+        return
+    asked, ttl_s = clock.monotonic(), desk.setup.timing.lease_ttl_s
+    renewed = await desk.setup.journal.renew(lease, ttl_s) if asked < desk.lease_until else None
+    if renewed is None:
         raise LostRun(f"the lease of run {desk.view.run_id} ran out")
+    desk.recorder.lease, desk.lease_until = renewed, asked + ttl_s
 
 
 def _tool_of(desk: Desk, action: ActionView) -> Tool | None:
@@ -70,16 +92,17 @@ async def _meet(
         return
     wanted: str | None = None
     if ruling is Ruling.ASK:
+        await desk.recorder.flush()  # the tool's own code may take its time
         wanted = await subject_of(desk, action, tool)
         if wanted is None:
             return
-        if not _approved(desk, action, wanted):
+        if not is_approved(desk.view, action, wanted, desk.now_ms()):
             _ask_approval(desk, action, wanted)
             return
     try:
-        need = tool.needs(action.arguments)
-    except Exception as error:  # noqa: BLE001 - a tool's own code on an agent's arguments
-        desk.recorder.must(cmd.CloseAction(action.id, "invalid", f"needs: {str(error)[:500]}"))
+        need = need_of(tool, action)
+    except ValueError as error:
+        desk.recorder.must(cmd.CloseAction(action.id, "invalid", str(error)))
         return
     if need is not None and need.kind not in action.met:
         _open_need(desk, action, need)
@@ -90,24 +113,13 @@ async def _meet(
 async def subject_of(desk: Desk, action: ActionView, tool: Tool) -> str | None:
     """What an approval is bound to now; None: it cannot be told, and the action has ended."""
     try:
-        async with asyncio.timeout(tool.timeout_s):
-            revision = await tool.revision(action.arguments)
-    except Exception as error:  # noqa: BLE001 - a tool's own code
-        reason = f"its resource cannot be looked at: {str(error)[:500]}"
+        revision = await revision_of(tool, action)
+    except ValueError as error:
         if action.state == "ready":
-            desk.recorder.must(cmd.CloseAction(action.id, "invalid", reason))
+            desk.recorder.must(cmd.CloseAction(action.id, "invalid", str(error)))
         return None
     epoch = max(desk.view.epoch, desk.setup.permissions.epoch)
     return subject(action.tool, tool.version, action.arguments, revision, epoch)
-
-
-def _approved(desk: Desk, action: ActionView, wanted: str) -> bool:
-    if action.approved == wanted:
-        return True
-    if wanted not in desk.view.grants:
-        return False
-    expires = desk.view.grants[wanted]
-    return expires is None or desk.now_ms() < expires
 
 
 def _ask_approval(desk: Desk, action: ActionView, wanted: str) -> None:
@@ -124,11 +136,14 @@ def _open_need(desk: Desk, action: ActionView, need: Need) -> None:
     spec = dict(need.settings)
     if need.kind == "child":
         spec |= {"child": child_id(action), "goal": need.goal}
-        spec["reserve"] = {k: v for k, v in dict(need.settings.get("limits", {})).items() if v}
     answer = desk.recorder.apply(
         cmd.OpenWait(need.kind, action.id, prompt=need.prompt, due_ms=due, spec=spec)
     )
-    if isinstance(answer, Refusal) and answer.code == "budget":
+    if not isinstance(answer, Refusal) or answer.code not in ("budget", "invalid"):
+        return
+    if answer.code == "invalid":
+        desk.recorder.must(cmd.CloseAction(action.id, "invalid", answer.reason))
+    elif not comes_back(desk.view):  # else it is asked again when something was given back
         desk.recorder.must(cmd.CloseAction(action.id, "denied", answer.reason))
 
 
@@ -142,15 +157,13 @@ async def _start(desk: Desk, action_id: str, approval: str | None) -> bool:
     tool = desk.setup.tools.get(action.tool) if action is not None else None
     if action is None or tool is None:
         return False
-    try:
-        async with asyncio.timeout(tool.timeout_s):
-            objection = await tool.preconditions(action.arguments)
-    except Exception as error:  # noqa: BLE001 - a tool's own code
-        objection = f"its preconditions cannot be checked: {str(error)[:500]}"
+    objection = await _objection(desk, action, tool)
     if objection is not None:
         desk.recorder.must(cmd.CloseAction(action_id, "invalid", objection))
         return False
     reserve = _tool_time(desk, tool)
+    if reserve.tool_ms < tool.timeout_s * 1000 and reserve.tool_ms and comes_back(desk.view):
+        return False  # others have reserved the rest, and may give some of it back
     answer = desk.recorder.apply(
         cmd.StartAttempt(action_id, desk.recorder.lease.fence, reserve, approval)
     )
@@ -159,6 +172,13 @@ async def _start(desk: Desk, action_id: str, approval: str | None) -> bool:
             desk.recorder.must(cmd.CloseAction(action_id, "denied", answer.reason))
         return False
     return True
+
+
+async def _objection(desk: Desk, action: ActionView, tool: Tool) -> str | None:
+    if type(tool).preconditions is Tool.preconditions:
+        return None
+    await desk.recorder.flush()  # the tool's own code may take its time
+    return await unmet(tool, action)
 
 
 def _tool_time(desk: Desk, tool: Tool) -> Cost:
@@ -178,13 +198,9 @@ def _execute(desk: Desk, action_id: str) -> None:
     reserved = desk.view.budgets.open.get(action.source, Cost()).tool_ms
     timeout_s = min(tool.timeout_s, reserved / 1000) if reserved else tool.timeout_s
     number = action.attempts
-    groups: set[int] = set()
 
-    async def started_group(pgid: int) -> None:
-        groups.add(pgid)
-        ticks = proctable.start_ticks(pgid) or 0
-        desk.recorder.apply(cmd.NoteProcess(action_id, number, pgid, ticks, proctable.boot_id()))
-        await desk.recorder.flush()
+    async def note_group(pgid: int) -> None:
+        await started_group(desk, execution, pgid)
 
     context = ToolContext(
         desk.view.run_id,
@@ -192,8 +208,7 @@ def _execute(desk: Desk, action_id: str) -> None:
         number,
         action.fence,
         action.answer,
-        started_group,
+        note_group,
     )
     execution = Execution(tool, action, context, timeout_s)
-    execution.groups = groups
     desk.dispatcher.start(execution)

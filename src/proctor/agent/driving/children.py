@@ -1,6 +1,8 @@
 """Subtasks: a run with a parent. Spawning is an open wait in the parent's log, so it is ordered
 with the parent's cancellation, and a spawn that a crash cut short is made up for."""
 
+from typing import Any
+
 from proctor.agent.core import commands as cmd
 from proctor.agent.core import events as ev
 from proctor.agent.core.budgets import Cost, Limits
@@ -9,6 +11,7 @@ from proctor.agent.core.projection import moment
 from proctor.agent.core.view import View, WaitView
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.recorder import as_stored
+from proctor.kernel import jsontext
 from proctor.kernel.clock import Clock
 from proctor.kernel.errors import RuntimeFault, StorageError
 from proctor.kernel.faults import fault_point
@@ -21,6 +24,7 @@ from proctor.store.journal.contract import (
     NewRun,
     Row,
 )
+from proctor.store.journal.values import Value
 
 _TRIES = 5
 _PAUSE_S = 0.2
@@ -46,7 +50,12 @@ async def create_run(journal: Journal, clock: Clock, command: cmd.CreateRun, at_
     task = Row(
         "task",
         {"task_id": f"task-{command.run_id}"},
-        {"goal": str(command.task.get("goal", "")), "created_at": at},
+        {
+            "goal": str(command.task.get("goal", "")),
+            "acceptance": _json(command.task.get("acceptance") or ()),
+            "scope": _json(command.task.get("scope") or {}),
+            "created_at": at,
+        },
     )
     answer: AppendResult | None = None
     for number in range(_TRIES):
@@ -57,9 +66,14 @@ async def create_run(journal: Journal, clock: Clock, command: cmd.CreateRun, at_
     raise StorageError(f"making run {command.run_id!r} has no answer")
 
 
+def _json(value: Any) -> Value:
+    found: Value = jsontext.sanitized(list(value) if isinstance(value, tuple) else value)
+    return found
+
+
 async def ensure_children(desk: Desk) -> None:
     """Every subtask that the log says was spawned exists, and somebody is told to drive it."""
-    for wait in list(desk.view.waiting("child")):
+    for wait in desk.view.waiting("child"):
         child = str(wait.spec["child"])
         if child in desk.told:
             continue
@@ -74,6 +88,8 @@ async def _ensure(desk: Desk, wait: WaitView, child: str) -> None:
         return
     fault_point("agent.child.create")
     task = {"goal": wait.spec.get("goal", ""), "acceptance": wait.spec.get("acceptance", ())}
+    if wait.spec.get("scope"):
+        task["scope"] = wait.spec["scope"]
     parent = {"run": desk.view.run_id, "action": wait.action, "wait": wait.id}
     limits = Limits.from_json(wait.spec.get("limits", {}))
     command = cmd.CreateRun(

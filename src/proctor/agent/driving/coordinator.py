@@ -1,8 +1,6 @@
 """Drives one run: the only writer of its log. What is decided is durable before it is done."""
 
 import asyncio
-from pathlib import Path
-from typing import Any
 
 from proctor.agent.core import commands as cmd
 from proctor.agent.core.decide_actions import unresolved
@@ -10,21 +8,24 @@ from proctor.agent.core.view import View
 from proctor.agent.driving.attempts import start_ready
 from proctor.agent.driving.children import ensure_children
 from proctor.agent.driving.desk import Desk
-from proctor.agent.driving.finishing import finish
+from proctor.agent.driving.failing import is_its_own, record_failure
+from proctor.agent.driving.finishing import finish, time_left
 from proctor.agent.driving.intake import take_in
-from proctor.agent.driving.loading import load_view
+from proctor.agent.driving.judging import no_more, verify
+from proctor.agent.driving.loading import read_view
 from proctor.agent.driving.recorder import LostRun, Recorder
 from proctor.agent.driving.recovery import take_over
+from proctor.agent.driving.seam import call, said
 from proctor.agent.driving.settling import ask_unknown
 from proctor.agent.driving.snapshots import is_due, keep_snapshot
 from proctor.agent.driving.turns import next_turn
 from proctor.agent.setup import Hub, Setup
-from proctor.agent.verify import judge, review_subject
 from proctor.kernel.errors import ProctorError, StorageError
 from proctor.kernel.faults import fault_point
 from proctor.store.journal.contract import Lease
 from proctor.store.leases import is_dead
 
+_BACKLOG = 64  # events that are decided and not yet durable, at most between two steps
 _EARLY = 3  # a lease is renewed at a third of its time
 
 
@@ -55,12 +56,15 @@ class Coordinator:
     async def drive(self) -> View:
         """Drive the run until it ends, can only wait, or is handed over; the view then.
 
-        Raises RunIsOwned, LostRun (another worker took it over), UnknownRun, StorageError.
+        Raises RunIsOwned, LostRun (another worker took it over), RunUnreadable, UnknownRun,
+        StorageError, and whatever the run made fail; that is recorded in its log.
         """
+        asked = self._setup.clock.monotonic()
         lease = await self._claim()
         try:
-            desk = await self._open(lease)
-        except BaseException:
+            desk = await self._open(lease, asked)
+        except BaseException as error:
+            await self._give_up(lease, error)
             await self._setup.journal.release(lease)
             raise
         self._desk = desk
@@ -82,6 +86,8 @@ class Coordinator:
                 task.cancel()
             await asyncio.wait({keeper, driver})
             await desk.clear()
+            if not driver.cancelled() and (failure := driver.exception()) is not None:
+                await self._give_up(desk.recorder.lease, failure)
             # Only now, when nothing of this run is under way here, may another begin.
             await self._setup.journal.release(desk.recorder.lease)
 
@@ -97,14 +103,24 @@ class Coordinator:
             raise RunIsOwned(f"run {self._run_id} is driven by another worker")
         return lease
 
-    async def _open(self, lease: Lease) -> Desk:
+    async def _give_up(self, lease: Lease, error: BaseException) -> None:
+        """Keep in the log why the run is given up, if it is the run's own fault, which is raised
+        in any case."""
+        if not isinstance(error, Exception) or not is_its_own(error):
+            return
+        try:
+            await record_failure(self._setup, lease, error)
+        except Exception as second:  # noqa: BLE001 - the first one says more
+            error.add_note(f"that it was given up is not in its log: {said(second)}")
+
+    async def _open(self, lease: Lease, asked: float) -> Desk:
+        """`asked`: when the lease was asked for, which is when its time began at the earliest."""
         setup = self._setup
-        began = setup.clock.monotonic()
-        view = await load_view(setup.journal, self._run_id)
-        recorder = Recorder(setup.journal, view, lease, setup.clock)
-        desk = Desk(setup, self._hub, recorder, setup.policy(view.task))
+        view = await read_view(setup.journal, self._run_id)
+        recorder = Recorder(setup.journal, view, lease, setup.clock, setup.redactor)
+        desk = Desk(setup, self._hub, recorder, call(setup.policy, view.task))
         desk.kept_at = view.version
-        desk.lease_until = began + setup.timing.lease_ttl_s
+        desk.lease_until = asked + setup.timing.lease_ttl_s
         return desk
 
     async def _keep(self, desk: Desk) -> None:
@@ -130,16 +146,19 @@ class Coordinator:
         await take_over(desk)
         while True:
             await take_in(desk)
-            if desk.view.ended and not desk.mail:
+            if desk.view.ended and not desk.mail and not desk.dispatcher.stays():
                 await desk.recorder.flush()
                 break
             if desk.leave:
                 break
             await self._snapshot(desk, leaving=False)
             if await self._advance(desk):
+                if desk.recorder.backlog > _BACKLOG:  # a run that never sleeps looks up too
+                    desk.alarm.by(self._setup.clock.monotonic() + self._pause_s(desk))
+                    await desk.recorder.flush()
                 continue
             await desk.recorder.flush()
-            if not desk.woken.is_set() and not desk.busy and not desk.mail and not _came_in(desk):
+            if not desk.woken and not desk.mail and not _stays(desk):
                 break
             await self._sleep(desk)
         await self._leave(desk)
@@ -147,29 +166,33 @@ class Coordinator:
     async def _advance(self, desk: Desk) -> bool:
         """One step; whether anything was done."""
         state = desk.view.state
+        if state != "verifying":
+            no_more(desk)
         if state == "ready":
             desk.recorder.must(cmd.Move("started"))
             return True
         if state == "finishing":
             return await finish(desk)
         if state == "verifying":
-            return await _verify(desk)
-        if state == "waiting" and any(desk.view.unfinished("unknown", "running")):
+            return await verify(desk)
+        if state == "waiting" and desk.view.unfinished("unknown", "running"):
             desk.recorder.must(cmd.Move("unblock"))
             return True
         return await self._running(desk) if state == "running" else False
 
     async def _running(self, desk: Desk) -> bool:
-        if not any(desk.view.waiting("workspace")):
-            if ask_unknown(desk):
+        if not desk.view.waiting("workspace"):
+            states = {action.state for action in desk.view.unfinished()}
+            if "unknown" in states and ask_unknown(desk):
                 return True
-            if any(desk.view.unfinished("ready")) and await start_ready(desk):
+            if "ready" in states and await start_ready(desk):
                 await desk.recorder.flush()
                 await ensure_children(desk)
                 return True
-            if desk.turn is None and not unresolved(desk.view):
+            if desk.turn is None and "running" not in states and not unresolved(desk.view):
                 return await next_turn(desk)
-        if not desk.busy and any(desk.view.waiting()):
+        held = any(desk.held(action) for action in desk.view.unfinished("ready"))
+        if not desk.busy and not held and desk.view.waiting():
             desk.recorder.must(cmd.Move("block", "only others can go on"))
             return True
         return False
@@ -184,26 +207,18 @@ class Coordinator:
 
     async def _sleep(self, desk: Desk) -> None:
         """Until something comes in, a timer is due, or it is time to look into the inbox."""
-        desk.woken.clear()
+        desk.woken = False
         if _came_in(desk) or desk.mail:
             return
-        woken = asyncio.ensure_future(desk.woken.wait())
-        pause = asyncio.ensure_future(self._setup.clock.sleep(self._pause_s(desk)))
-        try:
-            await asyncio.wait({woken, pause}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            woken.cancel()
-            pause.cancel()
-        if pause.done() and not woken.done():
-            desk.mail = True
+        desk.alarm.by(self._setup.clock.monotonic() + self._pause_s(desk))
+        await desk.sleep()
 
     def _pause_s(self, desk: Desk) -> float:
         pauses = [self._setup.timing.poll_s]
         now = desk.now_ms()
         pauses += [(w.due_ms - now) / 1000 for w in desk.view.waiting() if w.due_ms is not None]
-        if desk.closing_since is not None:
-            gone = self._setup.clock.monotonic() - desk.closing_since
-            pauses.append(self._setup.timing.cancel_s - gone)
+        if (left := time_left(desk)) > 0:
+            pauses.append(left)
         return max(0.001, min(pauses))
 
     async def _leave(self, desk: Desk) -> None:
@@ -216,7 +231,8 @@ class Coordinator:
             desk.recorder.must(cmd.Release(reason))
             fault_point("agent.release")
             await desk.recorder.flush()
-            await self._snapshot(desk, leaving=True)
+            # One that has ended is only looked at: its log does.
+            await self._snapshot(desk, leaving=not desk.view.ended or desk.view.state == "stopped")
         parent = desk.view.parent
         if parent is not None and desk.view.ended:
             self._hub.notify(str(parent["run"]))
@@ -227,40 +243,26 @@ class Coordinator:
             desk.turn.cancel()
             desk.turn = None
             desk.recorder.apply(cmd.CloseTurn(turn.number, "the run was handed over"))
-        for action in list(desk.view.unfinished("running")):
+        for action in desk.view.unfinished("running"):
             await desk.dispatcher.stop(action.id, lambda answer, means: None)
         clock = self._setup.clock
         deadline = clock.monotonic() + self._setup.timing.grace_s
         while desk.dispatcher.running and clock.monotonic() < deadline:
-            desk.woken.clear()
             await self._sleep(desk)
         await take_in(desk)
-        for action in list(desk.view.unfinished("running")):  # whoever comes next has to find out
+        for action in desk.view.unfinished("running"):  # whoever comes next has to find out
             text = "it still ran when the run was handed over"
             desk.recorder.must(
                 cmd.EndAttempt(action.id, action.attempts, action.fence, "lost", text)
             )
 
 
+def _stays(desk: Desk) -> bool:
+    """Whether there is something to stay for. A run that cleans up is held until the end of its
+    time, or everybody who looks would claim it again."""
+    under_way = desk.busy or desk.dispatcher.stays() or _came_in(desk)
+    return under_way or desk.view.state == "finishing"
+
+
 def _came_in(desk: Desk) -> bool:
-    return bool(desk.attempts or desk.replies or desk.commands)
-
-
-async def _verify(desk: Desk) -> bool:
-    """Judge the candidate by the acceptance contract; a reviewer is waited for."""
-    root = getattr(desk.setup.workspace, "root", None)
-    checks: Any = desk.view.task.get("acceptance") or ()
-    verdicts = []
-    for check in checks:
-        found = await judge(desk.view, check, None if root is None else Path(root))
-        if found is None:
-            prompt = f"Is this result accepted?\n{desk.view.candidate}"
-            subject = review_subject(desk.view)
-            spec = {"check": dict(check)}
-            desk.recorder.must(cmd.OpenWait("review", None, subject, prompt, spec=spec))
-            desk.recorder.must(cmd.Move("block", "a reviewer decides"))
-            return True
-        verdicts.append(found)
-    fault_point("agent.judged")
-    desk.recorder.must(cmd.Judge(tuple(verdicts)))
-    return True
+    return bool(desk.attempts or desk.replies or desk.commands or desk.judged)

@@ -7,8 +7,10 @@ from typing import Any
 
 from proctor.agent.context import Conversation
 from proctor.agent.core import commands as cmd
-from proctor.agent.core.view import View
-from proctor.agent.driving.dispatch import Dispatcher, Ended
+from proctor.agent.core.view import ActionView, View
+from proctor.agent.driving.alarm import Alarm
+from proctor.agent.driving.dispatch import Dispatcher
+from proctor.agent.driving.outcomes import Ended
 from proctor.agent.driving.recorder import Recorder, now_ms
 from proctor.agent.policy import Policy, Proposal
 from proctor.agent.setup import Hub, Setup
@@ -25,16 +27,21 @@ class Desk:
         self.hub = hub
         self.recorder = recorder
         self.policy = policy
-        self.dispatcher = Dispatcher(setup.clock, self.ended_attempt, setup.timing.grace_s)
+        timing = setup.timing
+        self.dispatcher = Dispatcher(setup.clock, self.ended_attempt, timing.grace_s, timing.late_s)
         self.attempts: deque[Ended] = deque()
         self.replies: deque[tuple[int, Proposal | BaseException]] = deque()
         self.commands: deque[cmd.Command] = deque()
         self.turn: asyncio.Task[None] | None = None
         self.queries: dict[str, asyncio.Task[None]] = {}
+        self.judging: asyncio.Task[None] | None = None
+        self.judged: deque[Any] = deque()
         self.stops: dict[str, asyncio.Task[None]] = {}
+        self.looked: dict[str, ActionView] = {}  # ready actions as they were looked at
         self.told: set[str] = set()  # subtasks that are known to exist
         self.undone: set[str] = set()  # actions whose compensation was considered
-        self.woken = asyncio.Event()
+        self.woken = False
+        self.alarm = Alarm(setup.clock, self._look)
         self.mail = True
         self.closing_since: float | None = None
         self.lease_until = 0.0
@@ -43,6 +50,7 @@ class Desk:
         self.conversation = Conversation()
         self.manifest: dict[str, str] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._sleeper: asyncio.Future[None] | None = None
 
     @property
     def view(self) -> View:
@@ -51,21 +59,48 @@ class Desk:
     @property
     def busy(self) -> bool:
         """Whether something of this run is under way in this process."""
-        return bool(self.dispatcher.running or self.queries or self.stops or self.turn)
+        under_way = self.dispatcher.running or self.queries or self.stops
+        return bool(under_way or self.turn or self.judging)
+
+    def held(self, action: ActionView) -> bool:
+        """Whether another execution of this action still runs here, so that it must not be done
+        again yet. The other side of an idempotent one knows its key: that one is held for a while
+        only."""
+        if action.effect == "pure":
+            return False
+        if action.effect == "idempotent":
+            return self.dispatcher.stays(action.id)
+        return self.dispatcher.lives(action.id)
 
     def now_ms(self) -> int:
         return now_ms(self.setup.clock)
 
     def wake(self) -> None:
-        self.woken.set()
+        self.woken = True
+        self._rouse()
+
+    def _look(self) -> None:
+        """Time to look into the inbox, and at waits that are due."""
+        self.mail = True
+        self._rouse()
+
+    def _rouse(self) -> None:
+        if self._sleeper is not None and not self._sleeper.done():
+            self._sleeper.set_result(None)
+
+    async def sleep(self) -> None:
+        """Until `wake` is called, or the alarm rings."""
+        self._sleeper = asyncio.get_running_loop().create_future()
+        await self._sleeper
+        self._sleeper = None
 
     def mail_arrived(self) -> None:
         self.mail = True
-        self.woken.set()
+        self.wake()
 
     def ended_attempt(self, ended: Ended) -> None:
         self.attempts.append(ended)
-        self.woken.set()
+        self.wake()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """A task of this run; it is cancelled when the run leaves the desk."""
@@ -76,6 +111,7 @@ class Desk:
 
     async def clear(self) -> None:
         """Cancel everything under way and wait for it."""
+        self.alarm.stop()
         tasks = [task for task in self._tasks if not task.done()]
         for task in tasks:
             task.cancel()

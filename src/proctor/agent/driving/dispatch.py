@@ -1,66 +1,24 @@
-"""Executes attempts that the log allows, and tells truthfully how they ended.
+"""Executes attempts that the log allows, and tells how they ended.
 
 A confirmed stop is a known result. Everything that says nothing about the effect (a broken
-connection, a time-out of something that cannot be stopped) is `lost`: the outcome is unknown.
+connection, a time-out of something that cannot be stopped) is `lost`: the outcome is unknown. What
+runs on after that is remembered: while it does, nobody may ask about it or do it again.
 """
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from proctor.agent.core.view import ActionView
+from proctor.agent.driving.alarm import Alarm
+from proctor.agent.driving.outcomes import Ended, Execution, outcome_of
+from proctor.agent.driving.seam import awaited
 from proctor.agent.driving.stopping import GRACE_S, stop_groups
-from proctor.agent.tools import (
-    Cancel,
-    Effect,
-    RefusedBeforeEffect,
-    Rejected,
-    StoppedWithoutEffect,
-    Tool,
-    ToolContext,
-    ToolResult,
-)
-from proctor.kernel import jsontext
+from proctor.agent.tools import Cancel, ToolResult
 from proctor.kernel.clock import Clock
 from proctor.kernel.faults import fault_point
 
-TEXT_LIMIT = 16_384
-"""Characters of a result that stay in the log; a longer one is kept as a blob."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """What one execution came to; the fields are those of `EndAttempt`. `whole`: the text when it
-    is too long for the log."""
-
-    action: str
-    attempt: int
-    fence: int
-    outcome: str
-    text: str = ""
-    evidence: dict[str, Any] = field(default_factory=dict)
-    timed_out: bool = False
-    tool_ms: int = 0
-    objection: str | None = None
-    whole: str | None = None
-
-
-class Execution:
-    """One attempt that runs in a task of this process."""
-
-    def __init__(
-        self, tool: Tool, action: ActionView, context: ToolContext, timeout_s: float
-    ) -> None:
-        self.tool = tool
-        self.action = action
-        self.context = context
-        self.timeout_s = timeout_s
-        self.groups: set[int] = set()
-        self.work: asyncio.Task[ToolResult] | None = None
-        self.stopping = False
-        self.confirmed = False
-        self.stopped = asyncio.Event()
+LATE_S = 60.0
 
 
 class Dispatcher:
@@ -68,18 +26,68 @@ class Dispatcher:
     (late) when one that could not be stopped ends after all."""
 
     def __init__(
-        self, clock: Clock, ended: Callable[[Ended], None], grace_s: float = GRACE_S
+        self,
+        clock: Clock,
+        ended: Callable[[Ended], None],
+        grace_s: float = GRACE_S,
+        late_s: float = LATE_S,
     ) -> None:
         self._clock = clock
         self._ended = ended
         self._grace_s = grace_s
+        self._late_s = late_s
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._alarm = Alarm(clock, self._look_at_time)
         self.running: dict[str, Execution] = {}
+        self.lingering: set[Execution] = set()  # how they ended was told, and they run on
+
+    def lives(self, action_id: str) -> bool:
+        """Whether an execution of this action runs here, also one whose time was up."""
+        return action_id in self.running or any(
+            execution.action.id == action_id for execution in self.lingering
+        )
+
+    def stays(self, action_id: str | None = None) -> bool:
+        """Whether the end of an execution (of this action) is still awaited after its time: for
+        at most `late_s` seconds."""
+        now = self._clock.monotonic()
+        return any(
+            now < execution.stays_until and action_id in (None, execution.action.id)
+            for execution in self.lingering
+        )
+
+    async def ends(self, action_id: str) -> bool:
+        """Wait while an execution of this action is awaited; whether none runs any more."""
+        while found := [e for e in self.lingering if e.action.id == action_id]:
+            left = max(e.stays_until for e in found) - self._clock.monotonic()
+            works = [e.work for e in found if e.work is not None]
+            if left <= 0:
+                return False
+            await asyncio.wait(works, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.sleep(0)  # its end is handed in first
+        return True
+
+    def abandon(self, action_id: str) -> None:
+        """No longer wait for an execution, which runs on."""
+        execution = self.running.pop(action_id, None)
+        if execution is not None:
+            execution.told = True
+            self._linger(execution, 0.0)
+
+    def _linger(self, execution: Execution, late_s: float) -> None:
+        if execution.lives:
+            execution.stays_until = self._clock.monotonic() + late_s
+            self.lingering.add(execution)
 
     def start(self, execution: Execution) -> None:
         """Begin; the attempt's start is in the log."""
         self.running[execution.action.id] = execution
-        self._spawn(self._run(execution))
+        execution.began = self._clock.monotonic()
+        work = asyncio.get_running_loop().create_task(self._execute(execution))
+        execution.work = work
+        self._tasks.add(work)
+        work.add_done_callback(partial(self._done, execution))
+        self._alarm.by(execution.began + execution.timeout_s)
 
     async def stop(self, action_id: str, tell: Callable[[str, tuple[str, ...]], None]) -> None:
         """Try to stop an execution. `tell(answer, means)` is called with confirmed, refused or
@@ -97,12 +105,16 @@ class Dispatcher:
             means = await self._stop(execution)
             tell("confirmed" if execution.confirmed else "timed_out", means)
             execution.stopped.set()
+            self._tell(execution)
 
     async def close(self) -> None:
         """Give up everything that still runs in this process and wait for its tasks."""
-        for execution in list(self.running.values()):
-            if execution.groups:
-                await stop_groups(execution.groups, self._clock, self._grace_s)
+        left = [*self.running.values(), *self.lingering]
+        for execution in left:  # also what it starts from now on
+            execution.stopping = True
+        for execution in left:
+            await stop_groups(execution.groups, self._clock, self._grace_s)
+        self._alarm.stop()
         tasks = [task for task in self._tasks if not task.done()]
         for task in tasks:
             task.cancel()
@@ -117,32 +129,45 @@ class Dispatcher:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _run(self, execution: Execution) -> None:
-        began = self._clock.monotonic()
-        action = execution.action
-        execution.work = self._spawn(self._execute(execution))
-        timer = self._spawn(self._clock.sleep(execution.timeout_s))
-        try:
-            await asyncio.wait({execution.work, timer}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-        timed_out = not execution.work.done()
-        if timed_out and not execution.stopping and execution.tool.cancel is not Cancel.NONE:
-            execution.stopping = True
+    def _done(self, execution: Execution, work: "asyncio.Task[ToolResult]") -> None:
+        """Its coroutine has ended, in time or late."""
+        self._tasks.discard(work)
+        self.lingering.discard(execution)
+        if execution.told or not execution.stopping:
+            self._tell(execution)
+
+    def _look_at_time(self) -> None:
+        now = self._clock.monotonic()
+        for execution in list(self.running.values()):
+            ends = execution.began + execution.timeout_s
+            if ends > now:
+                self._alarm.by(ends)
+            elif not execution.stopping:
+                execution.stopping = True
+                self._spawn(self._time_out(execution))
+
+    async def _time_out(self, execution: Execution) -> None:
+        assert execution.work is not None
+        if execution.work.done():  # just in time
+            execution.stopping, execution.confirmed = False, True
+        elif execution.tool.cancel is not Cancel.NONE:
             await self._stop(execution)
-            execution.stopped.set()
-        elif execution.stopping:
-            await execution.stopped.wait()
-        tool_ms = int((self._clock.monotonic() - began) * 1000)
-        self.running.pop(action.id, None)
-        self._ended(self._outcome(execution, tool_ms))
-        if not execution.work.done():
-            execution.work.add_done_callback(lambda _: self._late(execution, began))
+        execution.stopped.set()
+        self._tell(execution)
+
+    def _tell(self, execution: Execution) -> None:
+        execution.told = True
+        self._linger(execution, self._late_s)
+        tool_ms = int((self._clock.monotonic() - execution.began) * 1000)
+        if self.running.get(execution.action.id) is execution:
+            del self.running[execution.action.id]
+        self._ended(outcome_of(execution, tool_ms))
 
     async def _execute(self, execution: Execution) -> ToolResult:
         action = execution.action
         fault_point("agent.execute.begin")
-        result = await execution.tool.execute(action.op_key, action.arguments, execution.context)
+        execute = execution.tool.execute
+        result = await awaited(execute, action.op_key, action.arguments, execution.context)
         fault_point("agent.execute.end")
         return result
 
@@ -154,78 +179,9 @@ class Dispatcher:
             confirmed, means = await stop_groups(execution.groups, self._clock, self._grace_s)
         execution.work.cancel()
         await asyncio.wait({execution.work}, timeout=self._grace_s)
+        if execution.tool.cancel is Cancel.PROCESS and execution.groups:
+            # A group that was named meanwhile, or that one of these started and left behind.
+            again, more = await stop_groups(execution.groups, self._clock, self._grace_s)
+            confirmed, means = again, (means + more if more else means)
         execution.confirmed = confirmed and execution.work.done()
         return means
-
-    def _late(self, execution: Execution, began: float) -> None:
-        tool_ms = int((self._clock.monotonic() - began) * 1000)
-        self._ended(self._outcome(execution, tool_ms))
-
-    # --- what it came to
-
-    def _outcome(self, execution: Execution, tool_ms: int) -> Ended:
-        action, context = execution.action, execution.context
-        work = execution.work
-        assert work is not None
-        head = (action.id, context.attempt, context.fence)
-        limit = f"no end after {execution.timeout_s:g} s"
-        if not work.done():
-            if execution.tool.effect is Effect.PURE:
-                return Ended(*head, "result", limit, timed_out=True, tool_ms=tool_ms)
-            return Ended(*head, "lost", limit, tool_ms=tool_ms)
-        if work.cancelled():
-            return self._stopped(execution, head, tool_ms)
-        error = work.exception()
-        killed = execution.stopping and execution.tool.cancel is Cancel.PROCESS
-        if error is None:
-            ended = self._result(execution, head, work.result(), tool_ms)
-            return replace(ended, timed_out=True) if killed and ended.outcome == "result" else ended
-        text = _said(error)
-        if isinstance(error, RefusedBeforeEffect):
-            return Ended(*head, "refused", text, tool_ms=tool_ms)
-        if isinstance(error, Rejected):
-            return Ended(*head, "rejected", text, tool_ms=tool_ms)
-        if isinstance(error, StoppedWithoutEffect):
-            return Ended(*head, "stopped_without_effect", text, tool_ms=tool_ms)
-        if killed and execution.confirmed:  # whatever it made of that: its processes are gone
-            return self._stopped(execution, head, tool_ms)
-        return Ended(*head, "lost", text, tool_ms=tool_ms)
-
-    def _stopped(self, execution: Execution, head: tuple[str, int, int], tool_ms: int) -> Ended:
-        """A coroutine that was cancelled: what is known depends on where its doing was."""
-        tool = execution.tool
-        text = f"stopped after {tool_ms / 1000:.1f} s"
-        if tool.effect is Effect.PURE or (tool.cancel is Cancel.PROCESS and execution.confirmed):
-            return Ended(*head, "result", text, timed_out=True, tool_ms=tool_ms)
-        return Ended(*head, "lost", text, tool_ms=tool_ms)
-
-    def _result(
-        self, execution: Execution, head: tuple[str, int, int], result: Any, tool_ms: int
-    ) -> Ended:
-        if not isinstance(result, ToolResult):
-            text = f"the tool returned {type(result).__name__}, not ToolResult"
-            return Ended(*head, "lost", text, tool_ms=tool_ms)
-        evidence = jsontext.sanitized(dict(result.evidence))
-        try:
-            objection = execution.tool.verdict(execution.action.arguments, result)
-        except Exception as error:  # noqa: BLE001 - a tool's own check failed: that is its verdict
-            objection = f"its check failed: {_said(error)}"
-        text, whole = result.text, None
-        if len(text) > TEXT_LIMIT:
-            half = TEXT_LIMIT // 2
-            cut = f"\n[… {len(text) - TEXT_LIMIT} characters left out …]\n"
-            text, whole = text[:half] + cut + text[-half:], text
-        return Ended(
-            *head,
-            "result",
-            text,
-            evidence,
-            tool_ms=tool_ms,
-            objection=objection,
-            whole=whole,
-        )
-
-
-def _said(error: BaseException) -> str:
-    text = str(error) or type(error).__name__
-    return text if len(text) <= 2000 else text[:2000] + "…"

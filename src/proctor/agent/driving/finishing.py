@@ -7,27 +7,30 @@ from proctor.agent.driving.attempts import start_ready
 from proctor.agent.driving.children import end_of, tell_parent
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.intake import cancel_children
+from proctor.agent.driving.proposals import proposed
+from proctor.agent.driving.seam import call as ask
 from proctor.agent.driving.settling import ask_unknown
-from proctor.agent.driving.turns import proposed
-from proctor.agent.tools import ToolResult
+from proctor.agent.tools import Compensation, ToolResult
 from proctor.kernel.faults import fault_point
 from proctor.models.contract import ToolCall
+
+_OVER = "the time for cleaning up is over"
 
 
 async def finish(desk: Desk) -> bool:
     """One step towards the end of a run that is closing; whether anything was done."""
     before = desk.view.version
     if desk.closing_since is None:
-        desk.closing_since = desk.setup.clock.monotonic()
+        desk.closing_since = desk.setup.clock.monotonic() - _gone_before(desk)
         cancel_children(desk)
         fault_point("agent.finishing")
     _close_turn(desk)
     _stop_running(desk)
     begun = ask_unknown(desk)
     _undo(desk)
-    if any(desk.view.unfinished("ready")):
+    if desk.view.unfinished("ready"):
         begun = await start_ready(desk) or begun
-    if _late(desk):
+    if time_left(desk) <= 0:
         _give_up(desk)
     found = desk.recorder.apply(cmd.End())
     if end_of(found):
@@ -49,7 +52,7 @@ def _close_turn(desk: Desk) -> None:
 
 
 def _stop_running(desk: Desk) -> None:
-    for action in list(desk.view.unfinished("running")):
+    for action in desk.view.unfinished("running"):
         undoes = action.compensates is not None
         if not undoes and not action.stop and action.id not in desk.stops:
             desk.stops[action.id] = desk.spawn(_stop(desk, action))
@@ -66,23 +69,39 @@ async def _stop(desk: Desk, action: ActionView) -> None:
         desk.wake()
 
 
-def _late(desk: Desk) -> bool:
-    since = desk.closing_since
-    assert since is not None
-    return desk.setup.clock.monotonic() - since >= desk.setup.timing.cancel_s
+def time_left(desk: Desk) -> float:
+    """Seconds until what is not cleaned up is given up; 0 when nothing is to be cleaned up. The
+    time is reckoned from the log, and a worker that has just come has `grace_s` of its own."""
+    if desk.closing_since is None:
+        return 0.0
+    gone = desk.setup.clock.monotonic() - desk.closing_since
+    return max(0.0, desk.setup.timing.cancel_s - gone)
+
+
+def _gone_before(desk: Desk) -> float:
+    """Seconds of the time for cleaning up that other workers have used."""
+    timing = desk.setup.timing
+    most = timing.cancel_s - min(timing.grace_s, timing.cancel_s)
+    return min(max(0.0, (desk.recorder.steady_ms() - desk.view.closing_ms) / 1000), most)
 
 
 def _give_up(desk: Desk) -> None:
-    """The time for cleaning up is over: what still runs is not known."""
-    for action in list(desk.view.unfinished("running")):
+    """The time for cleaning up is over: what still runs is not known, and nothing starts."""
+    for action in desk.view.unfinished("running"):
         answer = cmd.AnswerStop(action.id, action.attempts, "timed_out")
         desk.recorder.apply(answer)
         text = "it did not end in the time for cleaning up"
         desk.recorder.apply(cmd.EndAttempt(action.id, action.attempts, action.fence, "lost", text))
-        desk.dispatcher.running.pop(action.id, None)
-    for action in list(desk.view.unfinished("unknown")):
-        known = {"reason": "the time for cleaning up is over"}
+        desk.dispatcher.abandon(action.id)
+    for action in desk.view.unfinished("unknown"):
+        known = {"reason": _OVER, "late": True}
         desk.recorder.apply(cmd.Settle(action.id, "cannot_be_settled", "clock", handover=known))
+
+    for action in desk.view.unfinished("ready"):  # compensations
+        desk.recorder.apply(cmd.CloseAction(action.id, "cancelled", _OVER))
+    for wait in desk.view.waiting("child"):  # each was told to end
+        closing = cmd.CloseWait(wait.id, "cancelled", "runtime", None, _OVER, source="runtime")
+        desk.recorder.apply(closing)
 
 
 def _undo(desk: Desk) -> None:
@@ -100,10 +119,10 @@ def _undo(desk: Desk) -> None:
         desk.undone.add(action.id)
         result = ToolResult(action.text, action.evidence)
         try:
-            undo = tool.compensate(action.arguments, result)
+            undo = ask(tool.compensate, action.arguments, result)
         except Exception:  # noqa: BLE001 - a tool's own code: then there is no compensation
             undo = None
-        if undo is not None:
+        if isinstance(undo, Compensation):
             call = proposed(desk.setup.tools, ToolCall("", undo.tool, undo.arguments))
             answer = desk.recorder.apply(cmd.Compensate(action.id, call))
             assert not isinstance(answer, Refusal) or call.problem is not None

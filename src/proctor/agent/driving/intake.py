@@ -7,9 +7,11 @@ from proctor.agent.core import commands as cmd
 from proctor.agent.core import events as ev
 from proctor.agent.core.budgets import Cost
 from proctor.agent.core.commands import Refusal
+from proctor.agent.core.view import WaitView
 from proctor.agent.driving.desk import Desk
-from proctor.agent.driving.dispatch import Ended
+from proctor.agent.driving.outcomes import Ended
 from proctor.agent.driving.turns import take_up
+from proctor.agent.driving.wholes import kept
 from proctor.kernel import jsontext
 from proctor.kernel.digest import of_json
 from proctor.kernel.faults import fault_point
@@ -27,24 +29,20 @@ async def take_in(desk: Desk) -> None:
         take_up(desk, number, found)
         await desk.recorder.flush()  # it is paid for: nobody should have to ask again
         fault_point("agent.turn.recorded")
-    _timers(desk)
-    if desk.mail:
+    due = _due(desk)
+    # What was acknowledged in time counts in time: mail is read before anything expires.
+    if desk.mail or any(wait.kind != "timer" for wait in due):
         desk.mail = False
         for message in await desk.recorder.journal.inbox_pending(desk.view.run_id):
             _message(desk, message)
         if desk.recorder.pending:
             await desk.recorder.flush()
             fault_point("agent.inbox.applied")
+    _timers(desk, due)
 
 
 async def _attempt(desk: Desk, ended: Ended) -> None:
-    evidence: dict[str, Any] = dict(ended.evidence)
-    if ended.whole is not None:
-        data = ended.whole.encode("utf-8", "surrogatepass")
-        fault_point("agent.blob.begin")
-        evidence["output"] = await desk.recorder.journal.put_blob(data, "text/plain")
-        evidence["output_bytes"] = len(data)
-        fault_point("agent.blob.kept")
+    evidence = dict(ended.evidence) | await kept(desk, ended.whole)
     fault_point("agent.result.arrived")
     found = desk.recorder.apply(
         cmd.EndAttempt(
@@ -84,7 +82,7 @@ async def _look_at_workspace(desk: Desk, action_id: str) -> None:
 
 def _writers(desk: Desk, action_id: str) -> list[Any]:
     ended = desk.view.action(action_id)
-    running = list(desk.view.unfinished("running", "unknown", "stopped"))
+    running = desk.view.unfinished("running", "unknown", "stopped")
     return running if ended is None else [ended, *running]
 
 
@@ -99,15 +97,27 @@ def revision_of(manifest: Mapping[str, str]) -> str:
     return of_json(manifest)
 
 
-def _timers(desk: Desk) -> None:
-    """Timers that are over, and conditions that nobody met in time, in the order they were due."""
+def _due(desk: Desk) -> list[WaitView]:
+    """Waits whose time is over, in the order they were due."""
+    waiting = desk.view.waiting()
+    if not waiting:
+        return []
     now = desk.now_ms()
-    due = [w for w in desk.view.waiting() if w.due_ms is not None and w.due_ms <= now]
-    for wait in sorted(due, key=lambda w: (w.due_ms or 0, w.opened_seq)):
-        if wait.kind == "timer":
-            desk.recorder.apply(cmd.CloseWait(wait.id, "arrived", "clock"))
-        else:
-            desk.recorder.apply(cmd.CloseWait(wait.id, "expired", "clock", reason="no answer"))
+    due = [w for w in waiting if w.due_ms is not None and w.due_ms <= now]
+    return sorted(due, key=lambda w: (w.due_ms or 0, w.opened_seq))
+
+
+def _timers(desk: Desk, due: list[WaitView]) -> None:
+    """Timers that are over, and conditions that nobody met in time. A subtask that is late is
+    cancelled, and waited for all the same: only its end says what it did."""
+    for wait in due:
+        if wait.kind == "child":
+            if not isinstance(desk.recorder.apply(cmd.Overdue(wait.id)), Refusal):
+                _send(desk, wait, "cancel", f"cancel:{desk.view.run_id}:{wait.id}")
+            continue
+        how, reason = ("arrived", "") if wait.kind == "timer" else ("expired", "no answer")
+        closing = cmd.CloseWait(wait.id, how, "clock", reason=reason, source="clock")
+        desk.recorder.apply(closing)
 
 
 # --- the inbox
@@ -124,7 +134,7 @@ def _message(desk: Desk, message: StoredMessage) -> None:
     else:
         try:
             found = desk.recorder.apply(make(message, body))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             found = Refusal("unknown", f"the message cannot be read: {type(error).__name__}")
     if isinstance(found, Refusal) or not found:
         reason = found.reason if isinstance(found, Refusal) else "nothing to do"
@@ -143,14 +153,23 @@ def _answer(message: StoredMessage, body: Mapping[str, Any]) -> cmd.Command:
     if how not in ("arrived", "denied"):
         raise ValueError(how)
     by, reason = str(body.get("by", "")), str(body.get("reason", ""))
-    return cmd.CloseWait(str(body["wait"]), how, by, value, reason, message.message_id)
+    return cmd.CloseWait(
+        str(body["wait"]),
+        how,
+        by,
+        value,
+        reason,
+        message.message_id,
+        meant=str(body.get("meant", "")),
+        at_ms=round(message.at.timestamp() * 1000),
+    )
 
 
 def _child_ended(message: StoredMessage, body: Mapping[str, Any]) -> cmd.Command:
     how = "cancelled" if body["state"] == "cancelled" else "arrived"
     value = {"state": str(body["state"]), "result": body.get("result"), "spent": body["spent"]}
     reason = f"the subtask was {body['state']}"
-    return cmd.CloseWait(str(body["wait"]), how, message.message_id, value, reason)
+    return cmd.CloseWait(str(body["wait"]), how, message.message_id, value, reason, source="child")
 
 
 _COMMANDS: dict[str, Callable[[StoredMessage, Mapping[str, Any]], cmd.Command]] = {
@@ -166,16 +185,21 @@ _COMMANDS: dict[str, Callable[[StoredMessage, Mapping[str, Any]], cmd.Command]] 
 
 
 def cancel_children(desk: Desk) -> None:
-    """Copy the cancellation to every subtask, in the same append. Idempotent."""
-    _to_children(desk, "cancel")
+    """Copy the cancellation to every subtask, in the same append. A subtask is told once, however
+    often this is called."""
+    for wait in desk.view.waiting("child"):
+        _send(desk, wait, "cancel", f"cancel:{desk.view.run_id}:{wait.id}")
 
 
 def _to_children(desk: Desk, kind: str) -> None:
-    at = desk.setup.clock.now()
+    """`kind` is what the last event of the log says; each time it says so is a message of its
+    own."""
     for wait in desk.view.waiting("child"):
-        child = str(wait.spec["child"])
-        desk.recorder.deliver(
-            Message(child, f"{kind}:{desk.view.run_id}:{desk.view.fence}", kind,
-                    {"by": f"run {desk.view.run_id}"}, at)
-        )  # fmt: skip
-        desk.hub.notify(child, desk.view.run_id)
+        _send(desk, wait, kind, f"{kind}:{desk.view.run_id}:{desk.view.version}")
+
+
+def _send(desk: Desk, wait: WaitView, kind: str, name: str) -> None:
+    child, at = str(wait.spec["child"]), desk.setup.clock.now()
+    by = {"by": f"run {desk.view.run_id}"}
+    desk.recorder.deliver(Message(child, name, kind, by, at))
+    desk.hub.notify(child, desk.view.run_id)

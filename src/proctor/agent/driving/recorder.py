@@ -11,12 +11,15 @@ from datetime import datetime
 
 from proctor.agent.core import events as ev
 from proctor.agent.core.commands import Command, Refusal
-from proctor.agent.core.decide import decide, fold
+from proctor.agent.core.decide import decide
+from proctor.agent.core.evolve import fold
 from proctor.agent.core.projection import moment, needs_barrier, rows
 from proctor.agent.core.view import View
+from proctor.agent.driving.redacting import redacted
 from proctor.kernel.clock import Clock
 from proctor.kernel.errors import ProctorError, RuntimeFault, StorageError
 from proctor.kernel.faults import fault_point
+from proctor.kernel.redact import Redactor
 from proctor.store.journal.contract import (
     Appended,
     CommitUnknown,
@@ -52,29 +55,51 @@ def as_stored(event: ev.AgentEvent, event_id: str, at: datetime) -> Event:
 class Recorder:
     """Holds the view of one run and appends to its log. For one event loop."""
 
-    def __init__(self, journal: Journal, view: View, lease: Lease, clock: Clock) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        view: View,
+        lease: Lease,
+        clock: Clock,
+        redactor: Redactor | None = None,
+    ) -> None:
         self.journal = journal
         self.view = view
         self.lease = lease
         self._clock = clock
+        self._redactor = redactor
+        self._began_ms = now_ms(clock) - int(clock.monotonic() * 1000)
         self._stored = view  # the view at the last append that was handed over
         self._events: list[tuple[ev.AgentEvent, int]] = []
         self._messages: list[Message] = []
         self._inbox: list[Row] = []
         self._lock = asyncio.Lock()
-        self._lost = False
+        self._failure: Exception | None = None  # then the view may be ahead of the log
+
+    def steady_ms(self) -> int:
+        """When an event happens, UTC: the wall clock at the claim and the time since. A wall clock
+        that is set meanwhile neither spends a run's time nor gives it back."""
+        return self._began_ms + int(self._clock.monotonic() * 1000)
 
     @property
     def pending(self) -> bool:
-        """Whether something is decided and not yet durable."""
-        return bool(self._events or self._messages)
+        """Whether something is decided and not yet known to be durable."""
+        under_way = self._lock.locked() or self._failure is not None
+        return bool(self._events or self._messages or under_way)
+
+    @property
+    def backlog(self) -> int:
+        """How many events are decided and not yet durable."""
+        return len(self._events)
 
     def apply(self, command: Command) -> Refusal | Sequence[ev.AgentEvent]:
         """Decide and take the events into the view; they are kept for the next flush."""
-        at_ms = now_ms(self._clock)
-        found = decide(self.view, command, at_ms)
+        if self._redactor is not None:
+            command = redacted(self._redactor, command)
+        found = decide(self.view, command, now_ms(self._clock))
         if isinstance(found, Refusal):
             return found
+        at_ms = self.steady_ms()
         self.view = fold(self.view, found, at_ms)
         self._events += [(event, at_ms) for event in found]
         return found
@@ -88,7 +113,7 @@ class Recorder:
 
     def note(self, event: ev.AgentEvent) -> None:
         """Record a fact that changes no state (a refused message, a late result)."""
-        at_ms = now_ms(self._clock)
+        at_ms = self.steady_ms()
         self.view = fold(self.view, (event,), at_ms)
         self._events.append((event, at_ms))
 
@@ -101,13 +126,35 @@ class Recorder:
         """Put a message into another run's inbox together with the events of the next flush."""
         self._messages.append(message)
 
+    def fail(self, error: Exception) -> None:
+        """Something of this run that had to be kept was not: the next flush raises."""
+        self._failure = self._failure or error
+
     async def flush(self) -> None:
-        """Make everything that was decided durable. Raises LostRun, StorageError."""
+        """Make everything that was decided durable. Raises LostRun, StorageError.
+
+        What another task took along is waited for. Once an append has failed nothing is durable
+        for certain any more, so every later call raises too, whoever made the one that failed.
+        """
+        if not self.pending:
+            return
         async with self._lock:
-            while self._events or self._messages:
-                if self._lost:
-                    raise LostRun(f"run {self.view.run_id} has another owner")
-                await self._commit()
+            while True:
+                if self._failure is not None:
+                    raise self._failure
+                if not (self._events or self._messages):
+                    return
+                await self._commit_or_fail()
+
+    async def _commit_or_fail(self) -> None:
+        try:
+            await self._commit()
+        except Exception as error:
+            self._failure = error
+            raise
+        except BaseException:  # cancelled: it may be in the log or not
+            self._failure = LostRun(f"an append to run {self.view.run_id} was cut off")
+            raise
 
     async def _commit(self) -> None:
         taken, self._events = self._events, []
@@ -119,9 +166,10 @@ class Recorder:
         changed = rows(before, self._stored, events, at_last) + inbox
         barrier = needs_barrier(self._stored, events) or bool(messages)
         fence = self.lease.fence
+        moments = {at_ms: moment(at_ms) for _, at_ms in taken}
         stored = [
-            as_stored(event, f"{fence}.{before.version + place + 1}", moment(at_ms))
-            for place, (event, at_ms) in enumerate(taken)
+            as_stored(event, f"{fence}.{seq}", moments[at_ms])
+            for seq, (event, at_ms) in enumerate(taken, before.version + 1)
         ]
         durability = Durability.BARRIER if barrier else Durability.LAZY
         fault_point("agent.append.begin")
@@ -133,9 +181,7 @@ class Recorder:
                 fault_point("agent.append.done")
                 return
             if isinstance(answer, Conflict):
-                self._lost = True
                 raise LostRun(f"run {self.view.run_id} is at fence {answer.fence}, not {fence}")
             await self._clock.sleep(_COMMIT_PAUSE_S * 2**number)
         assert isinstance(answer, CommitUnknown)
-        self._lost = True  # what is in memory may not be in the log: somebody has to load it again
         raise StorageError(f"an append to run {self.view.run_id} has no answer: {answer.reason}")

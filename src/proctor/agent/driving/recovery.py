@@ -1,28 +1,36 @@
 """Taking a run over, in order; every step may be the last one of this process and is repeated by
 the next. Nothing is scheduled before all of it is done."""
 
+from dataclasses import replace
+
 from proctor.agent.core import commands as cmd
+from proctor.agent.core.locks import Mode
 from proctor.agent.core.view import ActionView
 from proctor.agent.driving.attempts import subject_of
 from proctor.agent.driving.children import ensure_children
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.intake import revision_of, take_in
 from proctor.agent.driving.stopping import still_ours, stop_groups
+from proctor.agent.driving.turns import final_text
+from proctor.kernel.agent_states import RUN
+from proctor.kernel.errors import ProctorError
 from proctor.kernel.faults import fault_point
 
 
 async def take_over(desk: Desk) -> None:
     """From a fresh claim to the point where the run may go on."""
     recorder, lease = desk.recorder, desk.recorder.lease
+    _check_rules(desk)
     recorder.must(cmd.Claim(lease.owner, lease.fence))
     await recorder.flush()
     fault_point("agent.claimed")
     _check_configuration(desk)
-    changed_by = [a for a in desk.view.unfinished("running") if a.effect != "pure"]
-    for action in list(desk.view.unfinished("running")):
+    changed_by = [a for a in desk.view.unfinished("running") if _writes_files(a)]
+    for action in desk.view.unfinished("running"):
         await _lost(desk, action)
     await _check_workspace(desk, changed_by)
     await _check_approvals(desk)
+    _check_budget(desk)
     turn = desk.view.open_turn
     if turn is not None:
         recorder.must(cmd.CloseTurn(turn.number, "the worker that asked was lost"))
@@ -31,6 +39,31 @@ async def take_over(desk: Desk) -> None:
     await ensure_children(desk)
     await take_in(desk)
     fault_point("agent.recovery.done")
+
+
+class OldPermissions(ProctorError):
+    """The run was driven under newer permissions than this worker has: it may not go on here."""
+
+    code = "agent_old_permissions"
+
+
+def _check_rules(desk: Desk) -> None:
+    """A revoked permission stays revoked: older rules than the run has seen decide nothing."""
+    ours, seen = desk.setup.permissions.epoch, desk.view.epoch
+    if ours < seen and not RUN.is_final(desk.view.state):
+        raise OldPermissions(
+            f"run {desk.view.run_id} is under permissions of epoch {seen}, this worker has {ours}",
+            hint="start the worker with the newer permissions",
+        )
+
+
+def _check_budget(desk: Desk) -> None:
+    """A run whose time is spent starts nothing more. Other dimensions are looked at by what needs
+    them: the next turn, the next attempt."""
+    view = desk.view
+    due = view.state in ("ready", "running", "waiting") and view.candidate is None
+    if due and view.budgets.time_is_over and final_text(view) is None:
+        desk.recorder.must(cmd.Close("failed", "budget wall_ms is spent"))
 
 
 def _check_configuration(desk: Desk) -> None:
@@ -52,6 +85,12 @@ async def _lost(desk: Desk, action: ActionView) -> None:
     fault_point("agent.recovery.settled")
 
 
+def _writes_files(action: ActionView) -> bool:
+    """Whether an attempt may have written to the workspace, as it declared."""
+    places = (a.parts[:1] for a in action.resources if a.mode is Mode.WRITE)
+    return action.effect != "pure" and any(place in ((), ("ws",)) for place in places)
+
+
 async def _check_workspace(desk: Desk, changed_by: list[ActionView]) -> None:
     """Files that changed while nobody worked on them are a wait, not a silent go-on. What a lost
     attempt may have written is expected."""
@@ -66,13 +105,16 @@ async def _check_workspace(desk: Desk, changed_by: list[ActionView]) -> None:
     found = revision_of(desk.manifest)
     if desk.view.revision in ("", found) or changed_by:
         desk.recorder.apply(cmd.Revise(found, changed_by[0].id if changed_by else ""))
+        for wait in desk.view.waiting("workspace"):
+            closing = cmd.CloseWait(wait.id, "superseded", "runtime", None, "the files are as left")
+            desk.recorder.apply(replace(closing, source="runtime"))
     elif not desk.view.ended:
         desk.recorder.apply(cmd.Diverge(found))
 
 
 async def _check_approvals(desk: Desk) -> None:
     """An approval that is waited for must be about what would be executed now."""
-    for wait in list(desk.view.waiting("approval")):
+    for wait in desk.view.waiting("approval"):
         action = desk.view.action(wait.action or "")
         tool = desk.setup.tools.get(action.tool) if action is not None else None
         if action is None or tool is None:
@@ -80,4 +122,5 @@ async def _check_approvals(desk: Desk) -> None:
         wanted = await subject_of(desk, action, tool)
         if wanted != wait.subject:
             reason = "what was to be approved has changed"
-            desk.recorder.apply(cmd.CloseWait(wait.id, "superseded", "runtime", reason=reason))
+            closing = cmd.CloseWait(wait.id, "superseded", "runtime", reason=reason)
+            desk.recorder.apply(replace(closing, source="runtime"))

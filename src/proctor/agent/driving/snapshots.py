@@ -6,9 +6,11 @@ snapshot of another shape is not used.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from proctor.agent.core.budgets import Budgets, Cost, Limits
+from proctor.agent.core.changing import made
 from proctor.agent.core.locks import Access, Mode
 from proctor.agent.core.sequence import Sequence32
 from proctor.agent.core.view import ActionView, CancelView, TurnView, View, WaitView
@@ -26,7 +28,8 @@ def is_due(version: int, last: int, *, leaving: bool) -> bool:
 _PLAIN = (
     "run_id", "version", "state", "task", "config_digest", "epoch", "on_unknown", "parent",
     "owner", "fence", "last_ms", "candidate", "corrections", "max_corrections", "aim",
-    "aim_reason", "grants", "revision",
+    "aim_reason", "closing_ms", "trouble", "grants",
+    "revision",
 )  # fmt: skip
 _TUPLES = ("checks", "unsettled", "open_actions", "open_waits")
 
@@ -37,8 +40,9 @@ def _names(cls: type[Any]) -> tuple[str, ...]:
 
 _ACTION, _WAIT, _TURN, _CANCEL = (_names(c) for c in (ActionView, WaitView, TurnView, CancelView))
 _RESOURCES, _MET, _PROCESSES = (_ACTION.index(n) for n in ("resources", "met", "processes"))
+_MODES = {mode.value: mode for mode in Mode}
 _CALLS, _OUTCOMES = _TURN.index("calls"), _TURN.index("outcomes")
-SHAPE = of_json([1, _names(View), _names(Budgets), _ACTION, _WAIT, _TURN, _CANCEL])
+SHAPE = of_json([2, _names(View), _names(Budgets), _ACTION, _WAIT, _TURN, _CANCEL])
 
 
 def to_json(view: View) -> dict[str, Any]:
@@ -46,7 +50,7 @@ def to_json(view: View) -> dict[str, Any]:
     body: dict[str, Any] = {name: getattr(view, name) for name in (*_PLAIN, *_TUPLES)}
     body["actions"] = [_action(action) for action in view.actions]
     body["waits"] = [_values(wait, _WAIT) for wait in view.waits]
-    body["turns"] = [_values(turn, _TURN) for turn in view.turns]
+    body["turns"] = [_turn(view, turn) for turn in view.turns]
     body["items"] = list(view.items)
     body["cancel"] = None if view.cancel is None else _values(view.cancel, _CANCEL)
     budgets = view.budgets
@@ -59,12 +63,13 @@ def to_json(view: View) -> dict[str, Any]:
 
 
 def from_json(body: Mapping[str, Any]) -> View:
-    """The view of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
+    """The view of `to_json`. Raises LookupError, TypeError or ValueError for anything else."""
     given: dict[str, Any] = {name: body[name] for name in _PLAIN}
     given |= {name: tuple(body[name]) for name in _TUPLES}
-    given["actions"] = _sequence([_to_action(values) for values in body["actions"]])
+    actions = [_to_action(list(values)) for values in body["actions"]]
+    given["actions"] = _sequence(actions)
     given["waits"] = _sequence([WaitView(*values) for values in body["waits"]])
-    given["turns"] = _sequence([_to_turn(values) for values in body["turns"]])
+    given["turns"] = _sequence([_to_turn(list(values), actions) for values in body["turns"]])
     given["items"] = _sequence([_to_item(kind, value) for kind, value in body["items"]])
     given["cancel"] = None if body["cancel"] is None else CancelView(*body["cancel"])
     budgets = body["budgets"]
@@ -79,7 +84,7 @@ def from_json(body: Mapping[str, Any]) -> View:
 
 
 def _values(value: Any, names: Sequence[str]) -> list[Any]:
-    return [getattr(value, name) for name in names]
+    return list(attrgetter(*names)(value))
 
 
 def _action(action: ActionView) -> list[Any]:
@@ -89,18 +94,41 @@ def _action(action: ActionView) -> list[Any]:
 
 
 def _to_action(values: list[Any]) -> ActionView:
-    values = list(values)
-    values[_RESOURCES] = tuple(Access(Mode(mode), path) for mode, path in values[_RESOURCES])
+    values[_RESOURCES] = tuple([_access(mode, path) for mode, path in values[_RESOURCES]])
     values[_MET] = tuple(values[_MET])
     values[_PROCESSES] = tuple(values[_PROCESSES])
-    return ActionView(*values)
+    return made(ActionView, *values)
 
 
-def _to_turn(values: list[Any]) -> TurnView:
-    values = list(values)
-    values[_CALLS] = tuple(values[_CALLS])
+def _access(mode: str, path: str) -> Access:
+    return made(Access, _MODES[mode], path)
+
+
+def _turn(view: View, turn: TurnView) -> list[Any]:
+    """A turn; the arguments of a call that became an action are those of the action."""
+    values = _values(turn, _TURN)
+    values[_CALLS] = [_call(view, turn, call) for call in turn.calls]
+    return values
+
+
+def _call(view: View, turn: TurnView, call: Mapping[str, Any]) -> Any:
+    kind, name = turn.outcomes.get(call["call_id"], ("", ""))
+    action = view.action(name) if kind == "action" else None
+    if action is None or call["tool"] != action.tool or call["arguments"] != action.arguments:
+        return call
+    return int(name[1:]) - 1
+
+
+def _to_turn(values: list[Any], actions: Sequence[ActionView]) -> TurnView:
+    values[_CALLS] = tuple(
+        [_to_call(actions[c]) if isinstance(c, int) else c for c in values[_CALLS]]
+    )
     values[_OUTCOMES] = {name: tuple(pair) for name, pair in values[_OUTCOMES].items()}
-    return TurnView(*values)
+    return made(TurnView, *values)
+
+
+def _to_call(action: ActionView) -> dict[str, Any]:
+    return {"call_id": action.call_id, "tool": action.tool, "arguments": action.arguments}
 
 
 def _to_item(kind: str, value: Any) -> tuple[str, Any]:
@@ -113,13 +141,13 @@ def _sequence(items: list[Any]) -> Sequence32[Any]:
 
 async def load_snapshot(journal: Journal, run_id: str) -> View | None:
     """The newest usable snapshot's view, or None: then the log is read from its beginning."""
-    found = await journal.load_snapshot(run_id, version=SHAPE)
-    if found is None:
-        return None
     try:
+        found = await journal.load_snapshot(run_id, version=SHAPE)
+        if found is None:
+            return None
         view = from_json(found.body)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+        return None  # a damaged text too: the log is the truth
     return view if (view.version, view.run_id) == (found.seq, run_id) else None
 
 

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from proctor.environments import proctable
@@ -15,12 +15,15 @@ _LOOK_S = 0.02
 
 
 async def stop_groups(
-    groups: Iterable[int], clock: Clock, grace_s: float = GRACE_S
+    groups: Iterable[int],
+    clock: Clock,
+    grace_s: float = GRACE_S,
+    ladder: Sequence[signal.Signals] = LADDER,
 ) -> tuple[bool, tuple[str, ...]]:
     """Signal the groups up the ladder until nobody is left: (confirmed, signals sent)."""
     left = {group for group in groups if group > 1}
     means: list[str] = []
-    for number in LADDER:
+    for number in ladder:
         left = {group for group in left if proctable.live_members(group)}
         if not left:
             break

@@ -4,24 +4,22 @@ from collections.abc import Sequence
 
 from proctor.agent.context import Message, assembled
 from proctor.agent.core import commands as cmd
-from proctor.agent.core.budgets import Cost
+from proctor.agent.core.budgets import ONE_STEP, Cost
 from proctor.agent.core.commands import Refusal
-from proctor.agent.core.locks import Access
 from proctor.agent.core.view import View
 from proctor.agent.driving.desk import Desk
+from proctor.agent.driving.proposals import checked, cost_problem, proposed_calls
+from proctor.agent.driving.seam import awaited, call, said
 from proctor.agent.policy import Proposal, TurnContext
-from proctor.agent.tools import Toolbox
-from proctor.kernel import jsontext
 from proctor.kernel.faults import fault_point
-from proctor.models.contract import ToolCall
 
 
 def final_text(view: View) -> str | None:
     """The candidate that the last turn gave and nobody has taken up yet, or None."""
-    if not view.turns or not view.items:
+    last = view.turns.last
+    if last is None:
         return None
-    last = view.turns[len(view.turns) - 1]
-    said_last = view.items[len(view.items) - 1] == ("turn", last.number)
+    said_last = view.items.last == ("turn", last.number)
     return last.text if said_last and last.state == "replied" and not last.calls else None
 
 
@@ -45,35 +43,77 @@ async def next_turn(desk: Desk) -> bool:
         return True
     given = desk.conversation.of(view)
     try:
-        reserve = desk.policy.worst_case(given)
+        reserve = call(desk.policy.worst_case, given)
+        if problem := cost_problem(reserve):
+            raise ValueError(f"its worst case: {problem}")
     except Exception as error:  # noqa: BLE001 - somebody else's code: the run ends, saying so
-        desk.recorder.must(cmd.Close("failed", f"the policy failed: {str(error)[:2000]}"))
+        desk.recorder.must(cmd.Close("failed", f"the policy failed: {said(error)}"))
         return True
-    if not reserve.steps:
-        reserve += Cost(steps=1)
-    answer = desk.recorder.apply(cmd.RequestTurn(reserve, assembled(view, given)))
-    if isinstance(answer, Refusal):
-        if answer.code == "budget":
-            desk.recorder.must(cmd.Close("failed", answer.reason))
-            return True
-        return False
+    reserve = _at_least_a_step(reserve)
+    left = view.budgets.left.steps
+    left = None if left is None else left - reserve.steps
+    context = TurnContext(view.run_id, len(view.turns) + 1, left)
+    known = _at_once(desk, given, context)
+    if isinstance(known, Proposal):
+        return _take(desk, reserve, given, known)
+    if not _asked_for(desk, cmd.RequestTurn(reserve, assembled(view, given))):
+        return desk.view is not view
+    if known is not None:
+        take_up(desk, context.turn, known)
+        return True
     await desk.recorder.flush()
     fault_point("agent.turn.requested")
-    desk.turn = desk.spawn(_ask(desk, given, len(desk.view.turns)))
+    desk.turn = desk.spawn(_ask(desk, given, context))
     return True
 
 
-async def _ask(desk: Desk, given: Sequence[Message], number: int) -> None:
-    left = desk.view.budgets.left.steps
-    context = TurnContext(desk.view.run_id, number, left)
+def _asked_for(desk: Desk, command: cmd.RequestTurn) -> bool:
+    """Whether the turn is recorded; a run without the budget for it ends."""
+    answer = desk.recorder.apply(command)
+    if not isinstance(answer, Refusal):
+        return True
+    if answer.code == "budget":
+        desk.recorder.must(cmd.Close("failed", answer.reason))
+    return False
+
+
+def _take(desk: Desk, reserve: Cost, given: Sequence[Message], known: Proposal) -> bool:
+    """Record a turn that is known at once; whether anything was done."""
+    view = desk.view
+    fault_point("agent.turn.replied")
+    calls = proposed_calls(desk.setup.tools, known.calls)
+    cost = _at_least_a_step(reserve if known.cost is None else known.cost)
+    record = assembled(view, given)
+    answer = desk.recorder.apply(cmd.TakeTurn(reserve, record, known.text, calls, cost))
+    if isinstance(answer, Refusal) and answer.code == "key":
+        if _asked_for(desk, cmd.RequestTurn(reserve, record)):
+            desk.recorder.must(cmd.CloseTurn(len(desk.view.turns), answer.reason))
+    elif isinstance(answer, Refusal) and answer.code == "budget":
+        desk.recorder.must(cmd.Close("failed", answer.reason))
+    return desk.view is not view
+
+
+def _at_least_a_step(cost: Cost) -> Cost:
+    return cost if cost.steps else cost + ONE_STEP
+
+
+def _at_once(
+    desk: Desk, given: Sequence[Message], context: TurnContext
+) -> Proposal | BaseException | None:
+    try:
+        made = call(desk.policy.at_once, given, context)
+    except Exception as error:  # noqa: BLE001 - recorded as the turn's end
+        return error
+    return None if made is None else checked(made)
+
+
+async def _ask(desk: Desk, given: Sequence[Message], context: TurnContext) -> None:
     found: Proposal | BaseException
     try:
-        made: object = await desk.policy.propose(given, context)
-        wrong = f"the policy proposed {type(made).__name__}, not Proposal"
-        found = made if isinstance(made, Proposal) else TypeError(wrong)
+        found = checked(await awaited(desk.policy.propose, given, context))
     except Exception as error:  # noqa: BLE001 - recorded as the turn's end
         found = error
-    desk.replies.append((number, found))
+    desk.replies.append((context.turn, found))
     desk.wake()
 
 
@@ -81,44 +121,13 @@ def take_up(desk: Desk, number: int, found: Proposal | BaseException) -> None:
     """Record a reply and what it asks for."""
     desk.turn = None
     if isinstance(found, BaseException):
-        reason = str(found) or type(found).__name__
-        desk.recorder.apply(cmd.CloseTurn(number, reason[:2000]))
+        desk.recorder.apply(cmd.CloseTurn(number, said(found)))
         return
     fault_point("agent.turn.replied")
-    calls = tuple(proposed(desk.setup.tools, call) for call in found.calls)
+    calls = proposed_calls(desk.setup.tools, found.calls)
     cost = found.cost
     if cost is None:
-        cost = desk.view.budgets.open.get(f"t{number}", Cost(steps=1))
-    elif not cost.steps:
-        cost += Cost(steps=1)
-    answer = desk.recorder.apply(cmd.Reply(number, found.text, calls, cost))
+        cost = desk.view.budgets.open.get(f"t{number}", ONE_STEP)
+    answer = desk.recorder.apply(cmd.Reply(number, found.text, calls, _at_least_a_step(cost)))
     if isinstance(answer, Refusal) and answer.code == "key":
         desk.recorder.apply(cmd.CloseTurn(number, answer.reason))
-
-
-def proposed(tools: Toolbox, call: ToolCall) -> cmd.ProposedCall:
-    """A call as the rules see it, with the reason why it cannot become an action, if any."""
-    tool = tools.get(call.name)
-    arguments = jsontext.sanitized(dict(call.arguments))
-    if tool is None:
-        problem = f"there is no tool {call.name[:200]!r}"
-        return cmd.ProposedCall(call.id, call.name, arguments, problem)
-    if arguments != dict(call.arguments):
-        return cmd.ProposedCall(call.id, call.name, arguments, "the arguments are not JSON")
-    resources: tuple[Access, ...] = ()
-    try:
-        problem_found = tool.problem(arguments)
-        if problem_found is None:
-            resources = tuple(tool.resources(arguments))
-    except Exception as error:  # noqa: BLE001 - a tool's own check on an agent's arguments
-        problem_found = f"the arguments cannot be checked: {str(error)[:500]}"
-    return cmd.ProposedCall(
-        call.id,
-        tool.name,
-        arguments,
-        problem_found,
-        tool.version,
-        tool.effect.value,
-        resources,
-        tool.max_attempts,
-    )

@@ -182,6 +182,8 @@ def _driver(row: RunRow, now: datetime) -> str:
 def _move(run_id: str, move: Mapping[str, Any], again: str) -> Iterator[str]:
     facts = move["facts"]
     yield f"  {one_line(str(move['what'])):6} {move['who']} {one_line(str(move['does']))}"
+    if facts.get("reason"):
+        yield _cut(f"         {one_line(str(facts['reason']))}")
     if facts.get("prompt"):
         yield _cut(f"         {one_line(str(facts['prompt']))}")
     if facts.get("tool"):

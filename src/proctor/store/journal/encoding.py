@@ -41,11 +41,13 @@ def microseconds(moment: datetime) -> int:
 
 def moment(value: int) -> datetime:
     """The moment of `microseconds`."""
-    return _EPOCH + timedelta(microseconds=value)
+    return _EPOCH + value * _MICROSECOND
 
 
 def text(value: Any) -> str:
     """Text that every database holds. Raises ConstraintBroken."""
+    if type(value) is str and value.isascii() and "\0" not in value:  # nearly all of it
+        return value
     if not isinstance(value, str):
         raise ConstraintBroken(f"{value!r:.80} is not text")
     if "\0" in value:
@@ -59,6 +61,8 @@ def text(value: Any) -> str:
 
 def integer(value: Any) -> int:
     """An integer of 64 bits. Raises ConstraintBroken."""
+    if type(value) is int and -_LARGEST <= value < _LARGEST:
+        return value
     if not isinstance(value, int) or not -_LARGEST <= value < _LARGEST:
         raise ConstraintBroken(f"{value!r:.80} is not an integer of 64 bits")
     return int(value)
@@ -99,29 +103,26 @@ _DECODE: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """Which columns of a table rows of one kind give; the statement follows from it.
+    """Which columns of a table rows of one kind give; the statement follows from it. Made by
+    `shape`, which gives the same object again, so that it is compared by identity.
 
-    `complete`: a row that is not there yet can be made of them.
+    `complete`: a row that is not there yet can be made of them. `of_run`: `run_no` is part of the
+    key (and comes first).
     """
 
     table: str
     keys: tuple[str, ...]
     values: tuple[str, ...]
     complete: bool
+    of_run: bool
     encoders: tuple[Callable[[Any], Cell], ...]
-    nullable: tuple[bool, ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Keys, then values."""
         return self.keys + self.values
-
-    @property
-    def of_run(self) -> bool:
-        """Whether `run_no` is part of the key (and comes first)."""
-        return KEYS[self.table][0] == "run_no"
 
 
 @lru_cache(maxsize=1024)
@@ -139,15 +140,9 @@ def shape(table: str, keys: tuple[str, ...], values: tuple[str, ...]) -> Shape:
             raise ConstraintBroken(f"{table}: no column {name!r:.80} can be written")
     given = {*keys, *values, "run_no"}
     complete = all(name in given for name, (_, needed) in columns.items() if needed)
-    found = [columns[name] for name in (*keys, *values)]
-    return Shape(
-        table, keys, values, complete and table not in ("run", "inbox"),
-        tuple(_ENCODE[kind] for kind, _ in found), tuple(_nullable(kind) for kind, _ in found),
-    )  # fmt: skip
-
-
-def _nullable(kind: str) -> bool:
-    return kind != "json"  # JSON null is a value; the database judges the others
+    encoders = tuple(_ENCODE[columns[name][0]] for name in (*keys, *values))
+    made = complete and table not in ("run", "inbox")
+    return Shape(table, keys, values, made, KEYS[table][0] == "run_no", encoders)
 
 
 def _writable(table: str) -> set[str]:
@@ -165,10 +160,12 @@ def shape_of(row: Row) -> Shape:
 
 def cells(row: Row, of: Shape) -> tuple[Cell, ...]:
     """The values of `row` for a statement, in the order of the shape's columns."""
-    given = [*row.key.values(), *row.values.values()]
+    given = (*row.key.values(), *row.values.values())
     return tuple(
-        None if value is None and nullable else encode(value)
-        for value, encode, nullable in zip(given, of.encoders, of.nullable, strict=True)
+        [  # JSON null is a value; of the other columns, the database judges which may be NULL
+            encode(value) if value is not None or encode is json else None
+            for value, encode in zip(given, of.encoders, strict=True)
+        ]
     )
 
 

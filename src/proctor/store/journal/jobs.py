@@ -6,7 +6,6 @@ from typing import Any, Protocol, TypeAlias
 
 from proctor.store.journal.contract import AppendResult, Durability, Event, Message, Row
 from proctor.store.journal.encoding import (
-    RUN_COLUMNS,
     Cell,
     EventCells,
     MessageCells,
@@ -69,8 +68,8 @@ class Call(Job):
 
 
 class Append(Job):
-    """An append with everything encoded. `run_changes` has a cell for each of RUN_COLUMNS, None
-    where nothing changes; `rows` and `deliveries` are ready for a statement but for the run."""
+    """An append with everything encoded. `run_changes`: what changes of the run's own row; `rows`
+    and `deliveries` are ready for a statement but for the run."""
 
     __slots__ = ("deliveries", "events", "expected", "fence", "rows", "run_changes", "run_id")
 
@@ -86,7 +85,7 @@ class Append(Job):
             event_cells(event, seq, fence) for seq, event in enumerate(events, expected + 1)
         ]
         self.rows: list[tuple[Shape, tuple[Cell, ...]]] = []
-        self.run_changes: list[Cell] | None = None
+        self.run_changes: dict[str, Cell] = {}
         self.deliveries: list[tuple[str, MessageCells]] = []
         self.answer: AppendResult | None = None
 
@@ -97,19 +96,22 @@ class Append(Job):
 
     def add_rows(self, rows: Sequence[Row]) -> None:
         """Encode rows; of several for one row of the database, later values win."""
-        for row in rows if len(rows) < 2 else _merged(rows):
+        for row in rows if len(rows) < 2 or _all_differ(rows) else _merged(rows):
             of = shape_of(row)
             values = cells(row, of)
             if row.table == "run":
-                self.run_changes = [None] * len(RUN_COLUMNS)
-                for name, value in zip(of.values, values, strict=True):
-                    self.run_changes[RUN_COLUMNS.index(name)] = value
+                self.run_changes = dict(zip(of.values, values, strict=True))
             else:
                 self.rows.append((of, values))
 
     def add_deliveries(self, messages: Sequence[Message]) -> None:
         """Encode messages for the inboxes of runs."""
         self.deliveries += [(text(m.run_id), message_cells(m)) for m in messages]
+
+
+def _all_differ(rows: Sequence[Row]) -> bool:
+    """Whether no two are for one row of the database; a false no costs time only."""
+    return len({(row.table, frozenset(row.key.values())) for row in rows}) == len(rows)
 
 
 def _merged(rows: Sequence[Row]) -> list[Row]:

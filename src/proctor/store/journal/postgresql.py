@@ -1,7 +1,8 @@
 """A journal in a PostgreSQL database, for several workers on one or more machines.
 
-An opening uses two connections: one writes for all runs of the process, the other reads. Leases go
-by the database's time: how far this machine's clock is behind it is measured once, at opening.
+An owner's opening uses three connections: two write, each for half of the runs, one reads.
+Leases go by the database's time: how far this machine's clock is behind it is measured once, at
+opening.
 """
 
 import re
@@ -33,12 +34,16 @@ except ImportError as error:
 
 SCHEMA = "proctor_agent"
 """The database schema that holds a journal's tables."""
+WRITERS = 2
+"""Connections that write: while one waits for the disk, or its statement runs, the other's group is
+made ready. The server lets their commits share a sync."""
 _PLANNING = (
     # One plan for any number of rows in a group: planning costs more than running.
     b"SET plan_cache_mode = force_generic_plan", b"SET jit = off",
     # It is made when the tables are small, and must be right when they are large.
     b"SET enable_seqscan = off", b"SET enable_mergejoin = off",
 )  # fmt: skip
+_PLAIN_URL = re.compile(r"[a-z+]+://([^@/?#\s:]*(:[^@/?#\s:]*)?@)?[^@\s]*")
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _CREATING = 0x70726A31  # the number of the advisory lock under which tables are made
 
@@ -55,18 +60,24 @@ def open_postgresql(
     are made if they are not there. Blocks until it is connected. Raises StorageError."""
     if not _NAME.fullmatch(schema):
         raise StorageError(f"{schema!r:.80} cannot be the name of a journal's schema")
+    if "://" in url and not _PLAIN_URL.fullmatch(url):
+        # libpq would take a part of the password for the host, and say it in its errors.
+        raise StorageError(
+            "the URL of the journal's database is not plain: it could be read in several ways",
+            hint="in the user and the password write @ / ? # : and blanks as %40 %2F %3F %23 ...",
+        )
     opener = _Opener(re.sub(r"^postgresql\+\w+://", "postgresql://", url), access, schema)
-    writing = Lane("journal-writer", opener.writer, lambda: opener.end("writer"))
+    writers = WRITERS if access is Access.OWN else 1
+    writing = [opener.writing(number) for number in range(writers)]
     reading = Lane("journal-reader", opener.reader, lambda: opener.end("reader"))
-    _open_both(writing, reading)
+    _open_all([*writing, reading])
     used = clock or SystemClock()
     behind_us = opener.now_us - microseconds(used.now())
-    return StoredJournal((writing, reading), access, None, used, upgrades, behind_us)
+    return StoredJournal(writing, reading, access, None, used, upgrades, behind_us)
 
 
-def _open_both(writing: Lane, reading: Lane) -> None:
-    """Both at once, because most of it is waiting for the server; neither if one fails."""
-    lanes = (writing, reading)
+def _open_all(lanes: Sequence[Lane]) -> None:
+    """All at once, because most of it is waiting for the server; none if one fails."""
     for lane in lanes:
         lane.begin()
     problems: list[BaseException] = []
@@ -93,9 +104,29 @@ class _Opener:
         self.now_us = 0
         self._name = _shown(url, schema)
 
-    def writer(self) -> Callable[[Sequence[Job]], None]:
-        """Connect, make the tables if need be, and give the work of the writing lane."""
-        session = self._open("writer")
+    def writing(self, number: int) -> Lane:
+        """A lane that writes; those after the first connect when they have something to do."""
+        name = f"writer {number}"
+        opened = (lambda: self.later(name)) if number else (lambda: self.writer(name))
+        return Lane(f"journal-writer-{number}", opened, lambda: self.end(name))
+
+    def later(self, name: str) -> Callable[[Sequence[Job]], None]:
+        """The work of a lane whose connection is made for its first group."""
+
+        def work(jobs: Sequence[Job]) -> None:
+            try:
+                session = self._sessions.get(name) or self._open(name)
+            except StorageError as error:
+                for job in jobs:
+                    job.error = error
+            else:
+                session.write(jobs)
+
+        return work
+
+    def writer(self, name: str) -> Callable[[Sequence[Job]], None]:
+        """Connect, make the tables if need be, and give the work of a writing lane."""
+        session = self._open(name)
         try:
             if self._access is Access.OWN:
                 self._make_tables(session.connection)
@@ -117,8 +148,10 @@ class _Opener:
         return session.read
 
     def end(self, name: str) -> None:
-        """End a connection."""
-        self._sessions.pop(name).connection.close()
+        """End a connection, if it was made."""
+        session = self._sessions.pop(name, None)
+        if session is not None:
+            session.connection.close()
 
     def _open(self, name: str) -> PostgresqlSession:
         try:

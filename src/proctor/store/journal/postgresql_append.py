@@ -13,62 +13,102 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from proctor.store.journal.encoding import RUN_COLUMNS, Cell, Shape
+from proctor.store.journal.encoding import RUN_COLUMNS, Shape
 from proctor.store.journal.jobs import Append
 from proctor.store.schema.journal_columns import COLUMNS, KEYS
 
 UNKNOWN_RUN_STATE = "P0002"
 """The SQL state with which a delivery to a run that is not there ends."""
 
-_TYPES = {"integer": "bigint", "moment": "bigint"}
-_RUN_TYPES = tuple(_TYPES.get(COLUMNS["run"][name][0], "text") for name in RUN_COLUMNS)
-_EVENT = ("seq", "event_id", "kind", "version", "fence", "at", "body")
-_EVENT_TYPES = tuple(_TYPES.get(COLUMNS["event"][name][0], "text") for name in _EVENT)
-_MESSAGE = ("run_id", "message_id", "kind", "body", "at")
-_MESSAGE_TYPES = ("text", "text", "text", "text", "bigint")
+_INTEGERS = frozenset(["integer", "moment"])
+_EVENT = ("seq", "event_id", "kind", "version", "at", "body")
+_MESSAGE = ("message_id", "kind", "body", "at")
+Columns = tuple[str, ...]
+"""The types of the columns of an array for each, in PostgreSQL's words."""
 
 
-def group_statement(jobs: Sequence[Append]) -> tuple[str, list[str]]:
-    """The statement for `jobs` (of different runs) and its arrays. It gives the position in `jobs`
-    of each append that was done."""
+def _types(table: str, names: Sequence[str]) -> Columns:
+    kinds = COLUMNS[table]
+    return tuple("bigint" if kinds[name][0] in _INTEGERS else "text" for name in names)
+
+
+_EVENT_TYPES = ("bigint", *_types("event", _EVENT))
+_MESSAGE_TYPES = ("bigint", "text", *_types("inbox", _MESSAGE))
+
+
+def group_statement(jobs: Sequence[Append], *, synced: bool) -> tuple[bytes, list[str]]:
+    """The statement for `jobs` (of different runs) and its values. It gives the position in `jobs`
+    of each append that was done. `synced`: its commit waits for the disk."""
     rows: dict[Shape, list[tuple[Any, ...]]] = {}
-    runs, events, deliveries = [], [], []
-    nothing = [None] * len(RUN_COLUMNS)
+    events, deliveries = [], []
+    changed = _changed(jobs)
     for item, job in enumerate(jobs):
-        changes: Sequence[Cell] = job.run_changes or nothing
-        runs.append((item, job.run_id, job.expected, job.fence, job.version, *changes))
-        events += [(item, *event) for event in job.events]
+        events += [(item, *event[:4], *event[5:]) for event in job.events]  # the fence is the run's
         for of, values in job.rows:
             rows.setdefault(of, []).append((item, *values))
         deliveries += [(item, run_id, *cells) for run_id, cells in job.deliveries]
     shapes = tuple(sorted(rows, key=lambda of: (of.table, of.columns)))  # fewer different texts
-    arrays = _arrays(runs, 5 + len(RUN_COLUMNS))
+    moves = [
+        (item, job.run_id, job.expected, job.fence, job.version, *map(job.run_changes.get, changed))
+        for item, job in enumerate(jobs)
+    ]
+    found = _arrays(moves, _moved_types(changed))
     if events:
-        arrays += _arrays(events, 1 + len(_EVENT))
+        found += _arrays(events, _EVENT_TYPES)
     for of in shapes:
-        arrays += _arrays(rows[of], 1 + len(of.columns))
+        found += _arrays(rows[of], _given_types(of))
     if deliveries:
-        arrays += _arrays(deliveries, 1 + len(_MESSAGE))
-    return _text(shapes, bool(events), bool(deliveries)), arrays
+        found += _arrays(deliveries, _MESSAGE_TYPES)
+    found.append("on" if synced else "off")
+    return _text(changed, shapes, bool(events), bool(deliveries)), found
 
 
-def _arrays(rows: Sequence[tuple[Any, ...]], width: int) -> list[str]:
+def _changed(jobs: Sequence[Append]) -> tuple[str, ...]:
+    """The columns of runs that some of `jobs` change."""
+    names = {name for job in jobs for name in job.run_changes}
+    return tuple(name for name in RUN_COLUMNS if name in names)
+
+
+@lru_cache(maxsize=64)
+def _moved_types(changed: tuple[str, ...]) -> Columns:
+    return ("bigint", "text", "bigint", "bigint", "bigint", *_types("run", changed))
+
+
+@lru_cache(maxsize=1024)
+def _given_types(of: Shape) -> Columns:
+    return ("bigint", *_types(of.table, of.columns))
+
+
+def _arrays(rows: Sequence[tuple[Any, ...]], types: Columns) -> list[str]:
     """Array literals, column by column. Written here because the driver's way to write a list
     costs several times as much."""
+    columns = zip(*rows, strict=True)
     return [
-        "{" + ",".join([_element(row[column]) for row in rows]) + "}" for column in range(width)
+        _array_of_text(column) if kind == "text" else _array_of_numbers(column)
+        for column, kind in zip(columns, types, strict=True)
     ]
 
 
-def _element(cell: Cell) -> str:
-    if isinstance(cell, str):
-        return '"' + cell.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return "NULL" if cell is None else str(cell)
+def _array_of_numbers(cells: Sequence[Any]) -> str:
+    if None in cells:
+        cells = ["NULL" if cell is None else cell for cell in cells]
+    return "{" + ",".join(map(str, cells)) + "}"
+
+
+def _array_of_text(cells: Sequence[Any]) -> str:
+    """All in one go: no text holds NUL, so that it can separate them until quotes are escaped."""
+    if None in cells:
+        quoted = ["NULL" if cell is None else _array_of_text((cell,))[1:-1] for cell in cells]
+        return "{" + ",".join(quoted) + "}"
+    joined = "\0".join(cells).replace("\\", "\\\\").replace('"', '\\"')
+    return '{"' + joined.replace("\0", '","') + '"}'
 
 
 @lru_cache(maxsize=512)
-def _text(shapes: tuple[Shape, ...], events: bool, deliveries: bool) -> str:
-    parts, checks = [_moved()], []
+def _text(
+    changed: tuple[str, ...], shapes: tuple[Shape, ...], events: bool, deliveries: bool
+) -> bytes:
+    parts, checks = [_moved(changed)], []
     if events:
         parts.append(_logged())
     for number, of in enumerate(shapes):
@@ -79,22 +119,26 @@ def _text(shapes: tuple[Shape, ...], events: bool, deliveries: bool) -> str:
     if deliveries:
         parts += _delivered()
         checks.append(_check("known", "delivered", UNKNOWN_RUN_STATE))
-    return f"WITH {', '.join(parts)} SELECT {', '.join(['item', *checks])} FROM moved"
-
-
-def _unnest(types: Sequence[str]) -> str:
-    return f"unnest({', '.join(f'%s::{kind}[]' for kind in ('bigint', *types))})"
-
-
-def _moved() -> str:
-    types = ("text", "bigint", "bigint", "bigint", *_RUN_TYPES)
-    changes = ", ".join(f"{name} = coalesce(a.{name}, run.{name})" for name in RUN_COLUMNS)
-    names = ", ".join(("item", "run_id", "expected", "fence", "version", *RUN_COLUMNS))
+    # Once for the statement, not for each run; holds for this transaction only.
+    once = ", ".join(("set_config('synchronous_commit', %s, true)", *checks))
     return (
-        f"moved AS (UPDATE run SET version = a.version, {changes}"
-        f" FROM {_unnest(types)} AS a({names})"
+        f"WITH {', '.join(parts)}, once AS MATERIALIZED (SELECT {once})"
+        " SELECT item FROM once CROSS JOIN moved"
+    ).encode()
+
+
+def _unnest(types: Columns) -> str:
+    return f"unnest({', '.join(f'%s::{kind}[]' for kind in types)})"
+
+
+def _moved(changed: tuple[str, ...]) -> str:
+    changes = "".join(f", {name} = coalesce(a.{name}, run.{name})" for name in changed)
+    names = ", ".join(("item", "run_id", "expected", "fence", "version", *changed))
+    return (
+        f"moved AS (UPDATE run SET version = a.version{changes}"
+        f" FROM {_unnest(_moved_types(changed))} AS a({names})"
         " WHERE run.run_id = a.run_id AND run.version = a.expected AND run.fence = a.fence"
-        " RETURNING run.run_no, a.item)"
+        " RETURNING run.run_no, run.fence, a.item)"
     )
 
 
@@ -102,15 +146,14 @@ def _logged() -> str:
     names = ", ".join(_EVENT)
     given = ", ".join(f"e.{name}" for name in _EVENT)
     return (
-        f"logged AS (INSERT INTO event (run_no, {names}) SELECT m.run_no, {given}"
+        f"logged AS (INSERT INTO event (run_no, fence, {names}) SELECT m.run_no, m.fence, {given}"
         f" FROM {_unnest(_EVENT_TYPES)} AS e(item, {names}) JOIN moved m USING (item))"
     )
 
 
 def _given(name: str, of: Shape) -> str:
-    types = [_TYPES.get(COLUMNS[of.table][column][0], "text") for column in of.columns]
     columns = ", ".join(("item", *of.columns))
-    return f"{name} AS (SELECT * FROM {_unnest(types)} AS g({columns}))"
+    return f"{name} AS (SELECT * FROM {_unnest(_given_types(of))} AS g({columns}))"
 
 
 def _upsert(number: int, of: Shape) -> str:
@@ -137,7 +180,7 @@ def _update(number: int, of: Shape) -> str:
 
 
 def _delivered() -> list[str]:
-    names = ", ".join(("item", *_MESSAGE))
+    names = ", ".join(("item", "run_id", *_MESSAGE))
     return [
         f"delivered AS (SELECT * FROM {_unnest(_MESSAGE_TYPES)} AS d({names}))",
         "known AS (SELECT run.run_no, d.message_id, d.kind, d.body, d.at"

@@ -49,19 +49,23 @@ class PostgresqlSession:
 
     def write(self, jobs: Sequence[Job]) -> None:
         """Work off a group: appends of different runs that follow each other in one statement,
-        everything else in a transaction of its own."""
-        group: dict[str, Append] = {}
+        calls that follow each other in one transaction."""
+        appends: dict[str, Append] = {}
+        calls: list[Call] = []
         for job in jobs:
-            if isinstance(job, Append) and job.run_id not in group:
-                group[job.run_id] = job
-                continue
-            self._append_group(list(group.values()))
-            group = {}
             if isinstance(job, Append):
-                group[job.run_id] = job
+                self._call_group(calls)
+                calls = []
+                if job.run_id in appends:
+                    self._append_group(list(appends.values()))
+                    appends = {}
+                appends[job.run_id] = job
             elif isinstance(job, Call):
-                self._transaction(job)
-        self._append_group(list(group.values()))
+                self._append_group(list(appends.values()))
+                appends = {}
+                calls.append(job)
+        self._call_group(calls)
+        self._append_group(list(appends.values()))
 
     def _append_group(self, jobs: list[Append]) -> None:
         """One statement; if it fails and nothing was committed, one for each append."""
@@ -79,13 +83,13 @@ class PostgresqlSession:
 
     def _attempt(self, jobs: list[Append]) -> Exception | None:
         try:
-            self._prepare(any(job.barrier for job in jobs))
-            _point("append", "begin")
+            self._connected()
+            _points(jobs, "begin")
         except (psycopg.Error, OSError) as error:
             return error
         try:
             self.append(jobs)
-            _point("append", "committed")
+            _points(jobs, "committed")
         except (psycopg.Error, OSError) as error:
             if not self._lost and isinstance(error, psycopg.Error):
                 return error
@@ -95,8 +99,9 @@ class PostgresqlSession:
 
     def append(self, jobs: Sequence[Append]) -> None:
         """See Session."""
-        text, arrays = group_statement(jobs)
-        done = {row[0] for row in self.connection.execute(text.encode(), arrays, prepare=True)}
+        synced = any(job.barrier for job in jobs)
+        statement, values = group_statement(jobs, synced=synced)
+        done = {row[0] for row in self.connection.execute(statement, values, prepare=True)}
         again = False
         for item, job in enumerate(jobs):
             if item in done:
@@ -108,21 +113,37 @@ class PostgresqlSession:
             except StorageError as error:
                 job.error = error
         if again:  # it may have been lazy the first time
+            self._set_sync(synced=True)
             self.rows(operations.TOUCH)
 
-    def _transaction(self, job: Call) -> None:
+    def _call_group(self, jobs: list[Call]) -> None:
+        """One transaction; if one of it fails and nothing was committed, each in its own."""
+        if not jobs or self._transaction(jobs):
+            return
+        for job in jobs:
+            self._transaction([job])
+
+    def _transaction(self, jobs: list[Call]) -> bool:
+        """Commit all of `jobs` with their answers, or give each its error; False when some other
+        of them may be to blame."""
         try:
-            self._prepare(job.barrier)
-            _point(job.role, "begin")
+            self._prepare(any(job.barrier for job in jobs))
+            _points(jobs, "begin")
             with self.connection.transaction():
-                job.answer = job.function(self)
-                _point(job.role, "written")
-            _point(job.role, "committed")
+                for job in jobs:
+                    job.answer = job.function(self)
+                _points(jobs, "written")
+            _points(jobs, "committed")
         except Exception as error:  # noqa: BLE001 - handed to the caller
-            if self._lost and job.role == "create":
-                job.answer = CommitUnknown(str(self.problem(error)))
-            else:
-                job.error = self.problem(error)
+            if len(jobs) > 1 and not self._lost:
+                return False
+            for job in jobs:
+                job.answer = None
+                if self._lost and job.role == "create":
+                    job.answer = CommitUnknown(str(self.problem(error)))
+                else:
+                    job.error = self.problem(error)
+        return True
 
     @property
     def _lost(self) -> bool:
@@ -174,9 +195,11 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _point(role: str, moment: str) -> None:
+def _points(jobs: Sequence[Job], moment: str) -> None:
+    """The fault points of a group, one for each role in it."""
     if active():
-        fault_point(f"journal.{role}.{moment}")
+        for role in dict.fromkeys(job.role for job in jobs):
+            fault_point(f"journal.{role}.{moment}")
 
 
 @lru_cache(maxsize=256)

@@ -72,7 +72,7 @@ def open_sqlite(
             writing.join()
             raise
     notice = EXCLUSIVE_NOTICE if exclusive else None
-    return StoredJournal((writing, reading), access, notice, clock or SystemClock(), upgrades)
+    return StoredJournal([writing], reading, access, notice, clock or SystemClock(), upgrades)
 
 
 class _Opener:

@@ -13,16 +13,12 @@ from proctor.kernel.faults import active, fault_point
 from proctor.store.files import storage_error
 from proctor.store.journal import operations
 from proctor.store.journal.contract import Appended, CommitUnknown
-from proctor.store.journal.encoding import RUN_COLUMNS, Cell, Shape
+from proctor.store.journal.encoding import Cell, Shape
 from proctor.store.journal.errors import ConstraintBroken
 from proctor.store.journal.jobs import Append, Call, Job, Params
 from proctor.store.schema.journal_columns import KEYS
 
-_MOVE = "UPDATE run SET version = ? WHERE run_id = ? AND version = ? AND fence = ?"
-_CHANGES = ", ".join(f"{name} = coalesce(?, {name})" for name in RUN_COLUMNS)
-_MOVE_AND_CHANGE = (
-    f"UPDATE run SET version = ?, {_CHANGES} WHERE run_id = ? AND version = ? AND fence = ?"
-)
+_MOVE = "UPDATE run SET version = ? WHERE run_no = ? AND version = ? AND fence = ?"
 _LOG = (
     "INSERT INTO event (run_no, seq, event_id, kind, version, fence, at, body)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -113,11 +109,12 @@ class SqliteSession:
 
     def append(self, jobs: Sequence[Append]) -> None:
         """See Session."""
-        moved = [job for job in jobs if self._moves(job)]
         events: list[tuple[Cell, ...]] = []
         rows: dict[Shape, list[tuple[Cell, ...]]] = {}
-        for job in moved:
-            number = self._number(job.run_id)
+        for job in jobs:
+            number = self._move(job)
+            if number is None:
+                continue
             events += [(number, *event) for event in job.events]
             for of, values in job.rows:
                 rows.setdefault(of, []).append((number, *values) if of.of_run else values)
@@ -128,24 +125,27 @@ class SqliteSession:
         for of, group in rows.items():
             self._put(of, group)
 
-    def _moves(self, job: Append) -> bool:
-        """Swap the version if it is the expected one; else give the answer."""
-        compared = (job.run_id, job.expected, job.fence)
-        if job.run_changes is None:
-            done = self.connection.execute(_MOVE, (job.version, *compared))
+    def _move(self, job: Append) -> int | None:
+        """Swap the version if it is the expected one: the run's number; else give the answer."""
+        number = self._number(job.run_id)
+        if job.run_changes:
+            changes = ", ".join(f"{name} = coalesce(?, {name})" for name in job.run_changes)
+            move = _MOVE.replace("version = ?", f"version = ?, {changes}", 1)
         else:
-            done = self.connection.execute(
-                _MOVE_AND_CHANGE, (job.version, *job.run_changes, *compared)
-            )
-        if done.rowcount == 1:
-            return True
+            move = _MOVE
+        values = (job.version, *job.run_changes.values(), number, job.expected, job.fence)
+        if number is not None and self.connection.execute(move, values).rowcount == 1:
+            return number
         job.answer = operations.instead(self, job)
-        return False
+        return None
 
-    def _number(self, run_id: str) -> int:
+    def _number(self, run_id: str) -> int | None:
         number = self._numbers.get(run_id)
         if number is None:
-            ((number,),) = self.rows("SELECT run_no FROM run WHERE run_id = ?", (run_id,))
+            found = self.rows("SELECT run_no FROM run WHERE run_id = ?", (run_id,))
+            if not found:
+                return None
+            ((number,),) = found
             if len(self._numbers) > 10_000:
                 self._numbers.clear()
             self._numbers[run_id] = number

@@ -43,16 +43,18 @@ class StoredJournal:
 
     def __init__(
         self,
-        lanes: tuple[Lane, Lane],
+        writing: Sequence[Lane],
+        reading: Lane,
         access: Access,
         notice: str | None,
         clock: Clock,
         upgrades: Upgrades,
         behind_us: int = 0,
     ) -> None:
-        """`lanes`: writing and reading, started; may be one. `behind_us`: microseconds that the
-        clock is behind the database's."""
-        self._writing, self._reading = lanes
+        """Lanes are started; `reading` may be one of `writing`. A run is always written by the same
+        one of `writing`. `behind_us`: microseconds that the clock is behind the database's."""
+        self._writing = tuple(writing)
+        self._reading = reading
         self._access = access
         self._notice = notice
         self._clock = clock
@@ -86,7 +88,9 @@ class StoredJournal:
         """See Journal."""
         first = Append(run.run_id, 0, 0, events)
         first.add_rows(rows)
-        return await self._write("create", lambda s: operations.create(s, run, first), barrier=True)
+        return await self._write(
+            "create", lambda s: operations.create(s, run, first), run.run_id, barrier=True
+        )
 
     async def append(
         self,
@@ -105,7 +109,7 @@ class StoredJournal:
             job.add_rows(rows)
         if deliveries:
             job.add_deliveries(deliveries)
-        answer: AppendResult = await self._writing.do(job)
+        answer: AppendResult = await self._lane_of(run_id).do(job)
         return answer
 
     async def claim(
@@ -114,19 +118,22 @@ class StoredJournal:
         """See Journal."""
         wanted, now = (text(run_id), text(owner)), self._now_us()
         return await self._write(
-            "claim", lambda s: operations.claim(s, wanted, ttl_s, dead_owner, now), barrier=True
-        )
+            "claim", lambda s: operations.claim(s, wanted, ttl_s, dead_owner, now), run_id,
+            barrier=True,
+        )  # fmt: skip
 
     async def renew(self, lease: Lease, ttl_s: float) -> Lease | None:
         """See Journal."""
         now = self._now_us()
         return await self._write(
-            "renew", lambda s: operations.renew(s, lease, ttl_s, now), barrier=True
+            "renew", lambda s: operations.renew(s, lease, ttl_s, now), lease.run_id, barrier=True
         )
 
     async def release(self, lease: Lease) -> bool:
         """See Journal."""
-        return await self._write("release", lambda s: operations.release(s, lease), barrier=True)
+        return await self._write(
+            "release", lambda s: operations.release(s, lease), lease.run_id, barrier=True
+        )
 
     async def run_row(self, run_id: str) -> RunRow | None:
         """See Journal."""
@@ -157,7 +164,7 @@ class StoredJournal:
         """See Journal."""
         run_id, cells = text(message.run_id), message_cells(message)
         return await self._write(
-            "inbox", lambda s: operations.add_message(s, run_id, cells), barrier=True,
+            "inbox", lambda s: operations.add_message(s, run_id, cells), run_id, barrier=True,
             needs=Access.CONTROL,
         )  # fmt: skip
 
@@ -168,7 +175,7 @@ class StoredJournal:
     async def save_snapshot(self, run_id: str, fence: int, snapshot: Snapshot) -> bool:
         """See Journal."""
         return await self._write(
-            "snapshot", lambda s: operations.save_snapshot(s, run_id, fence, snapshot)
+            "snapshot", lambda s: operations.save_snapshot(s, run_id, fence, snapshot), run_id
         )
 
     async def load_snapshot(self, run_id: str, *, version: str | None = None) -> Snapshot | None:
@@ -210,9 +217,12 @@ class StoredJournal:
 
     def close_now(self) -> None:
         """Close, blocking the calling thread meanwhile; for code without a loop. Idempotent."""
-        for lane in (self._reading, self._writing):  # the writer last: it leaves one file
+        for lane in (self._reading, *self._writing):  # the writer last: it leaves one file
             lane.end()
             lane.join()
+
+    def _lane_of(self, run_id: str) -> Lane:
+        return self._writing[hash(run_id) % len(self._writing)]
 
     def _now_us(self) -> int:
         return microseconds(self._clock.now()) + self._behind_us
@@ -229,12 +239,13 @@ class StoredJournal:
         self,
         role: str,
         function: Callable[[Session], T],
+        run_id: str = "",
         *,
         barrier: bool = False,
         needs: Access = Access.OWN,
     ) -> T:
         self._check(needs)
-        answer: T = await self._writing.do(Call(role, function, barrier))
+        answer: T = await self._lane_of(run_id).do(Call(role, function, barrier))
         return answer
 
     async def _read(self, function: Callable[[Session], T]) -> T:

@@ -209,12 +209,15 @@ AppendResult: TypeAlias = Appended | Conflict | CommitUnknown
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs `runs` lists; None is any. `claimable`: only those whose lease is free or over."""
+    """Which runs `runs` lists; None is any. `claimable`: only those whose lease is free or over.
+    `called_by`: only those that something calls for: a message that nobody applied, or an open wait
+    with `due_at` ≤ this moment."""
 
     states: Sequence[str] | None = None
     task_id: str | None = None
     parent_run_id: str | None = None
     claimable: bool = False
+    called_by: datetime | None = None
 
 
 ALL_RUNS = RunFilter()

@@ -62,6 +62,7 @@ def _statements(dialect: Dialect) -> str:
 
 def _sql(statement: CreateTable | CreateIndex, dialect: Dialect) -> str:
     text = str(statement.compile(dialect=dialect)).strip().replace("\t", "    ")
+    text = text.replace(")\n WITH", ") WITH")
     return "\n".join(line.rstrip() for line in text.splitlines()) + ";\n"
 
 

@@ -18,7 +18,7 @@ CREATE TABLE action (
     UNIQUE (op_key),
     CHECK (effect IN ('pure', 'idempotent', 'queryable', 'non_repeatable')),
     CHECK (state IN ('ready', 'waiting', 'running', 'unknown', 'stopped', 'verifying', 'done', 'failed', 'cancelled'))
-);
+) WITH (fillfactor = 60);
 
 CREATE TABLE attempt (
     run_no BIGINT NOT NULL,
@@ -35,7 +35,7 @@ CREATE TABLE attempt (
     body TEXT DEFAULT '{}' NOT NULL,
     PRIMARY KEY (run_no, action_id, number),
     CHECK (number > 0)
-);
+) WITH (fillfactor = 60);
 
 CREATE TABLE blob (
     digest TEXT NOT NULL CHECK (digest <> ''),
@@ -60,7 +60,7 @@ CREATE TABLE budget_entry (
     state TEXT NOT NULL CHECK (state <> ''),
     body TEXT DEFAULT '{}' NOT NULL,
     PRIMARY KEY (run_no, source_id, kind)
-);
+) WITH (fillfactor = 60);
 
 CREATE TABLE event (
     run_no BIGINT NOT NULL,
@@ -122,7 +122,7 @@ CREATE TABLE run (
     CHECK (state IN ('ready', 'running', 'waiting', 'verifying', 'finishing', 'suspended', 'stopped', 'done', 'failed', 'cancelled')),
     CHECK (version >= 0 AND fence >= 0),
     CHECK ((owner IS NULL) = (lease_until IS NULL))
-);
+) WITH (fillfactor = 60);
 
 CREATE INDEX run_by_parent ON run (parent_run_id) WHERE parent_run_id IS NOT NULL;
 

@@ -28,6 +28,8 @@ from proctor.kernel.agent_states import ACTION_STATES, ENDED_RUN_STATES, RUN_STA
 
 METADATA = MetaData()
 EFFECTS = ("pure", "idempotent", "queryable", "non_repeatable")
+_ROOM: dict[str, Any] = {"postgresql_with": {"fillfactor": 60}}
+"""Room in each page for the next version of a row, so that a change of it touches no index."""
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")  # SQLite numbers rows by INTEGER only
 
 
@@ -95,6 +97,7 @@ RUN = Table(
     _one_of("state", RUN_STATES),
     CheckConstraint("version >= 0 AND fence >= 0"),
     CheckConstraint("(owner IS NULL) = (lease_until IS NULL)"),
+    **_ROOM,
 )  # fmt: skip
 Index("run_by_parent", RUN.c.parent_run_id, postgresql_where=RUN.c.parent_run_id.isnot(None),
       sqlite_where=RUN.c.parent_run_id.isnot(None))  # fmt: skip
@@ -119,6 +122,7 @@ ACTION = Table(
     UniqueConstraint("op_key"),
     _one_of("effect", EFFECTS),
     _one_of("state", ACTION_STATES),
+    **_ROOM,
 )  # fmt: skip
 ATTEMPT = Table(
     "attempt", METADATA,
@@ -127,6 +131,7 @@ ATTEMPT = Table(
     _optional_integer("ended_seq"), _optional_integer("ended_at", "moment"),
     _optional("external_ref"), _optional("process_id"), _json("body"),
     CheckConstraint("number > 0"),
+    **_ROOM,
 )  # fmt: skip
 
 WAIT = Table(
@@ -168,6 +173,7 @@ BUDGET_ENTRY = Table(
     _run_no(), _text("source_id", primary_key=True), _text("kind", primary_key=True),
     Column("reserved", Text, nullable=False, info={"kind": "decimal"}),
     Column("settled", Text, info={"kind": "decimal"}), _text("state"), _json("body"),
+    **_ROOM,
 )  # fmt: skip
 
 WORKSPACE = Table(

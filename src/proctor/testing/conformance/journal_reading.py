@@ -24,6 +24,7 @@ from proctor.testing.conformance.journal_base import (
     NOW,
     JournalCases,
     event,
+    message,
     owned,
     put,
 )
@@ -70,6 +71,35 @@ class ReadingCases(JournalCases):
             assert "r1" in [run.run_id for run in await journal.runs(free)]
 
         self.check(case, clock)
+
+    def test_runs_that_something_calls_for_are_found_at_once(self) -> None:
+        async def case(journal: Journal) -> None:
+            leases = {name: await owned(journal, name) for name in ("mail", "read", "due", "later")}
+            for name, minutes in (("due", 1), ("later", 9)):
+                values = {
+                    "kind": "timer",
+                    "state": "open",
+                    "due_at": NOW + timedelta(minutes=minutes),
+                }
+                wait = Row("wait", {"wait_id": "w1"}, values)
+                await put(journal, leases[name], 0, event("a"), rows=[wait])
+            for name in ("mail", "read"):
+                await journal.inbox_add(message(name, "m"))
+            applied = Row("inbox", {"message_id": "m"}, {"applied_seq": 1})
+            await put(journal, leases["read"], 0, event("a"), rows=[applied])
+            called = RunFilter(called_by=NOW + timedelta(minutes=1))
+            assert [run.run_id for run in await journal.runs(called)] == ["mail", "due"]
+            free = RunFilter(claimable=True, called_by=NOW + timedelta(minutes=1))
+            assert await journal.runs(free) == []
+            await journal.release(leases["due"])
+            assert [run.run_id for run in await journal.runs(free)] == ["due"]
+            shut = Row("wait", {"wait_id": "w1"}, {"state": "arrived"})
+            again = await journal.claim("due", "two", 60)
+            assert again is not None
+            await put(journal, again, 1, event("b"), rows=[shut])
+            assert [run.run_id for run in await journal.runs(called)] == ["mail"]
+
+        self.check(case)
 
     def test_every_table_of_the_view_keeps_its_values(self) -> None:
         given = [

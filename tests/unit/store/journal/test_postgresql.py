@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import threading
 
 import pytest
 
@@ -14,7 +15,7 @@ from proctor.store.journal.contract import (
     Conflict,
     NewRun,
 )
-from proctor.store.journal.errors import JournalTooNew
+from proctor.store.journal.errors import JournalTooNew, UnknownRun
 from proctor.store.journal.opening import open_journal
 from proctor.testing.conformance.journal_base import (
     NOW,
@@ -244,16 +245,115 @@ def test_a_row_is_found_by_its_whole_key(opened, postgresql_url):
             await put(journal, lease, 0, event("a"), rows=[action("x", op_key=f"k{n}")])
         job = Append("r7", 1, 1, [event("b")])
         job.add_rows([state_of("x", "done")])
-        return group_statement([job])
+        return group_statement([job], synced=True)
 
     text, arrays = asyncio.run(case(opened()))
     with psycopg.connect(postgresql_url, autocommit=True) as connection:
         connection.execute(f"SET search_path TO {opened.schema}")
         for setting in _PLANNING:
             connection.execute(setting)
-        plan = connection.execute(f"EXPLAIN {text}".encode(), arrays).fetchall()
+        plan = connection.execute(b"EXPLAIN " + text, arrays).fetchall()
     lines = [line for (line,) in plan]
     (scan,) = [n for n, line in enumerate(lines) if "on action t" in line and "Scan" in line]
     assert "action_pkey" in lines[scan]
     assert "run_no = " in lines[scan + 1]
     assert "action_id = " in lines[scan + 1]
+
+
+def test_arrays_are_written_as_the_database_reads_them(postgresql_url):
+    import psycopg
+
+    from proctor.store.journal.postgresql_append import _arrays
+
+    texts = ["", "NULL", '"', "\\", '\\"', "{a,b}", " x ", "\n\t", "'", "%s", "é\U0001f642", None]
+    numbers = [0, -(2**63), 2**63 - 1, None, *range(8)]
+    rows = list(zip(numbers, texts, strict=True))
+    with psycopg.connect(postgresql_url) as connection:
+        for given in (rows, rows[:3], rows[1:2]):
+            found = connection.execute(
+                "SELECT * FROM unnest(%s::bigint[], %s::text[])", _arrays(given, ("bigint", "text"))
+            ).fetchall()
+            assert found == given
+
+
+def test_calls_that_wait_together_share_a_commit_and_one_that_fails_disturbs_nobody(opened):
+    hits, all_wait = [], threading.Event()
+
+    def hook(point):
+        hits.append(point)
+        if point.endswith(".begin"):
+            assert all_wait.wait(30)
+
+    async def at_once(calls):
+        """The first group waits until all are handed in."""
+        all_wait.clear()
+        hits.clear()
+        tasks = [asyncio.ensure_future(call) for call in calls]
+        await asyncio.sleep(0)  # each has run up to its answer
+        all_wait.set()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def case(journal):
+        names = [f"r{n}" for n in range(40)]
+        made = await at_once(journal.create_run(NewRun(name, NOW)) for name in names)
+        assert made == [Appended(0)] * 40
+        assert hits.count("journal.create.committed") <= 2  # what the thread took at once; the rest
+        found = await at_once(journal.claim(name, "me", 30) for name in [*names, "nobody"])
+        assert isinstance(found.pop(), UnknownRun)
+        assert [lease.fence for lease in found] == [1] * 40
+        assert [(await journal.run_row(name)).fence for name in names] == [1] * 40
+
+    journal = opened()
+    faults.install(hook)
+    asyncio.run(case(journal))
+
+
+def test_an_owner_writes_over_two_connections_and_each_run_over_one(opened):
+    seen = []
+
+    def hook(point):
+        if point == "journal.append.begin":
+            seen.append(threading.current_thread().name)
+
+    async def case(journal, name):
+        lease = await owned(journal, name)
+        seen.clear()
+        for version in range(4):
+            await put(journal, lease, version, event(f"e{version}"))
+        return set(seen)
+
+    faults.install(hook)
+    journal = opened()
+    of_lane = {id(journal._lane_of(f"r{n}")): f"r{n}" for n in range(200)}
+    used = [asyncio.run(case(journal, name)) for name in of_lane.values()]
+    assert sorted(used, key=str) == [{"journal-writer-0"}, {"journal-writer-1"}]
+
+
+def test_a_second_connection_that_cannot_be_made_is_told_and_made_later(opened, monkeypatch):
+    import psycopg
+
+    journal = opened()
+    second = next(n for n in range(200) if journal._lane_of(f"r{n}") is journal._writing[1])
+
+    def refuse(*_, **__):
+        raise psycopg.OperationalError("too many clients already")
+
+    async def case():
+        return await journal.create_run(NewRun(f"r{second}", NOW))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(psycopg, "connect", refuse)
+        with pytest.raises(StorageError, match="too many clients already"):
+            asyncio.run(case())
+    assert asyncio.run(case()) == Appended(0)
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["u:pa/ssw0rd@127.0.0.1:1/db", "u:pa ss@h/db", "u@x:hunter2@127.0.0.1:1/db", "u:a#b@h/d"],
+)
+def test_a_url_that_could_be_read_in_several_ways_is_refused_without_its_password(given):
+    with pytest.raises(StorageError, match="is not plain") as caught:
+        open_journal(f"postgresql://{given}")
+    assert not any(part in str(caught.value) for part in ("ssw0rd", "pa ss", "hunter2", "a#b"))
+    assert "%40" in caught.value.hint

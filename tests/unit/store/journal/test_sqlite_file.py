@@ -329,3 +329,19 @@ def test_access_is_checked_before_anything_is_sent(path):
         assert refused.value.hint == "open it with access `own`"
 
     run(path, case, access=Access.READ)
+
+
+@pytest.mark.parametrize("body", ['{"n": 1', '{"n": 1}, {"n": 2}', "NaN"])
+def test_a_damaged_body_is_named_with_its_run(path, body):
+    run(path, one_event)
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("DROP TRIGGER event_update")
+        connection.execute("UPDATE event SET body = ?", (body,))
+    connection.close()
+
+    async def read(journal):
+        await journal.read_events("r")
+
+    with pytest.raises(StorageError, match="agent run 'r' is damaged between events 1 and 1"):
+        run(path, read)

@@ -12,6 +12,7 @@ from proctor.agent.core.events.action import (
     ProcessStarted,
     WaitClosed,
     WaitOpened,
+    WaitOverdue,
 )
 from proctor.agent.core.events.base import (
     KINDS,
@@ -34,6 +35,7 @@ from proctor.agent.core.events.run import (
     RunClosing,
     RunCreated,
     RunEnded,
+    RunGivenUp,
     RunMoved,
     RunReleased,
     StopAnswered,
@@ -71,6 +73,7 @@ __all__ = [
     "RunClosing",
     "RunCreated",
     "RunEnded",
+    "RunGivenUp",
     "RunMoved",
     "RunReleased",
     "StopAnswered",
@@ -80,6 +83,7 @@ __all__ = [
     "UndeclaredWrite",
     "WaitClosed",
     "WaitOpened",
+    "WaitOverdue",
     "WorkspaceDiverged",
     "WorkspaceRevised",
     "decode",

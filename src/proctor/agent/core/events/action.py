@@ -9,7 +9,7 @@ from proctor.agent.core.events.base import AgentEvent, Json, kind
 @kind("action.accepted")
 @dataclass(frozen=True, slots=True)
 class ActionAccepted(AgentEvent):
-    """`resources`: `[mode, path]` each."""
+    """`resources`: `[mode, path]` each. `arguments` None: those of the call in its turn."""
 
     action: str
     turn: int
@@ -17,7 +17,7 @@ class ActionAccepted(AgentEvent):
     tool: str
     tool_version: str
     effect: str
-    arguments: Json
+    arguments: Json | None
     op_key: str
     resources: tuple[tuple[str, str], ...]
     max_attempts: int = 3
@@ -53,7 +53,8 @@ class WaitOpened(AgentEvent):
 @kind("wait.closed")
 @dataclass(frozen=True, slots=True)
 class WaitClosed(AgentEvent):
-    """`how`: arrived, denied, expired, cancelled, superseded."""
+    """`how`: arrived, denied, expired, cancelled, superseded. `given_up`: the action that waits is
+    not done again, and what it did before is not known."""
 
     wait: str
     how: str
@@ -61,12 +62,22 @@ class WaitClosed(AgentEvent):
     value: Any = None
     reason: str = ""
     message_id: str = ""
+    given_up: bool = False
+
+
+@kind("wait.overdue")
+@dataclass(frozen=True, slots=True)
+class WaitOverdue(AgentEvent):
+    """A subtask did not end in its time and was told to; the wait goes on until it has ended."""
+
+    wait: str
 
 
 @kind("action.closed")
 @dataclass(frozen=True, slots=True)
 class ActionClosed(AgentEvent):
-    """An end before any attempt, or between two: `event` is denied, expired, invalid, cancelled."""
+    """An end before any attempt, or between two: `event` is denied, expired, invalid, cancelled,
+    given_up."""
 
     action: str
     event: str
@@ -86,7 +97,9 @@ class AttemptStarted(AgentEvent):
 @dataclass(frozen=True, slots=True)
 class AttemptEnded(AgentEvent):
     """`outcome` is an event of the action's table: result, rejected, refused,
-    stopped_without_effect, lost. `timed_out`: a result, known because the stop was confirmed."""
+    stopped_without_effect, lost. `timed_out`: a result, known because the stop was confirmed.
+    `accepted`: a result that nothing is to be said against, so that its action is done; else an
+    `action.judged` follows."""
 
     action: str
     attempt: int
@@ -96,6 +109,7 @@ class AttemptEnded(AgentEvent):
     evidence: Json = field(default_factory=dict)
     timed_out: bool = False
     cost: Json = field(default_factory=dict)
+    accepted: bool = False
 
 
 @kind("attempt.late")

@@ -2,45 +2,58 @@
 
 An event is a frozen dataclass whose fields are JSON values; `encode` and `decode` are the only
 way to and from a journal's body. `VERSION` is the schema version of the bodies: a field that is
-new has a default, so older bodies stay readable.
+new has a default, so older bodies stay readable, and what has its default is not written.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeVar
+from dataclasses import MISSING, fields
+from typing import Any, ClassVar, TypeVar, get_origin
 
+from proctor.agent.core.changing import made
 from proctor.kernel.errors import StorageError
 
-VERSION = 1
+VERSION = 2
+"""2: an accepted result and a turn that was known at once are one event each."""
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
 class AgentEvent:
-    """The parent of all events."""
+    """The parent of all events, which are frozen dataclasses."""
 
+    __slots__ = ()
     kind: ClassVar[str]
 
 
 E = TypeVar("E", bound=AgentEvent)
 KINDS: dict[str, type[AgentEvent]] = {}
 """Every kind of event with its class."""
-_FIELDS: dict[type[AgentEvent], tuple[str, ...]] = {}
+_FIELDS: dict[type[AgentEvent], tuple[tuple[str, Any], ...]] = {}
+_NAMES: dict[type[AgentEvent], frozenset[str]] = {}
+_TUPLES: dict[type[AgentEvent], frozenset[str]] = {}  # a list elsewhere is somebody's value
 
 
 def kind(name: str) -> Callable[[type[E]], type[E]]:
     def register(cls: type[E]) -> type[E]:
         cls.kind = name
         KINDS[name] = cls
-        _FIELDS[cls] = tuple(f.name for f in fields(cls))
+        _FIELDS[cls] = tuple(
+            (f.name, f.default if f.default_factory is MISSING else f.default_factory())
+            for f in fields(cls)  # type: ignore[arg-type]
+        )
+        _NAMES[cls] = frozenset(name for name, _ in _FIELDS[cls])
+        _TUPLES[cls] = frozenset(f.name for f in fields(cls) if get_origin(f.type) is tuple)  # type: ignore[arg-type]
         return cls
 
     return register
 
 
 def encode(event: AgentEvent) -> dict[str, Any]:
-    """The body of an event as JSON."""
-    return {name: getattr(event, name) for name in _FIELDS[type(event)]}
+    """The body of an event as JSON, without what has its default."""
+    return {
+        name: value
+        for name, default in _FIELDS[type(event)]
+        if (value := getattr(event, name)) is not default and value != default
+    }
 
 
 def decode(kind: str, version: int, body: Json) -> AgentEvent:
@@ -51,9 +64,12 @@ def decode(kind: str, version: int, body: Json) -> AgentEvent:
             f"event {kind!r} of version {version} was written by a newer proctor",
             hint="open the run with the version of proctor that wrote it",
         )
-    known = _FIELDS[cls]
-    return cls(**{name: _frozen(value) for name, value in body.items() if name in known})
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    known, tuples = _NAMES[cls], _TUPLES[cls]
+    return made(
+        cls,
+        **{
+            name: tuple(value) if name in tuples and type(value) is list else value
+            for name, value in body.items()
+            if name in known
+        },
+    )

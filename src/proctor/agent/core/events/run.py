@@ -36,10 +36,19 @@ class RunReleased(AgentEvent):
     reason: str = ""
 
 
+@kind("run.given_up")
+@dataclass(frozen=True, slots=True)
+class RunGivenUp(AgentEvent):
+    """Its driver failed, and nothing goes on until another worker claims the run."""
+
+    owner: str
+    reason: str
+
+
 @kind("run.moved")
 @dataclass(frozen=True, slots=True)
 class RunMoved(AgentEvent):
-    """`event` is one of the run's table: started, block, unblock, suspend, resume."""
+    """`event` is one of the run's table: started, block, unblock, suspend, resume, correct."""
 
     event: str
     reason: str = ""
@@ -97,11 +106,13 @@ class ConfigChanged(AgentEvent):
 @kind("message.received")
 @dataclass(frozen=True, slots=True)
 class MessageReceived(AgentEvent):
-    """A text for the conversation."""
+    """A text for the conversation. `voids`: it came when there was a candidate, which is none any
+    more."""
 
     message_id: str
     text: str
     by: str = ""
+    voids: bool = False
 
 
 @kind("message.refused")
@@ -131,12 +142,14 @@ class TurnRequested(AgentEvent):
 @kind("turn.replied")
 @dataclass(frozen=True, slots=True)
 class TurnReplied(AgentEvent):
-    """`calls`: `{call_id, tool, arguments}` each, in the model's order."""
+    """`calls`: `{call_id, tool, arguments}` each, in the model's order. Without a request before it
+    this is a turn that was known at once; `assembled` then says what went into its input."""
 
     turn: int
     text: str = ""
     calls: tuple[Json, ...] = ()
     cost: Json = field(default_factory=dict)
+    assembled: Json = field(default_factory=dict)
 
 
 @kind("turn.closed")

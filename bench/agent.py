@@ -1,0 +1,237 @@
+"""The agent runtime's figures, whole: python -m bench.agent [--url URL | --postgresql]
+
+    64 runs      actions through `Agents`, coordinator and all: one call a turn, four a turn, and
+                 one with a policy that is awaited as a model is (its request is durable first)
+    one run      the same actions one after the other; beside it bare write + fdatasync
+    bytes        the closed file ÷ the bytes of the arguments and results (400 each an action)
+    opening      a run of 10,000 events: from its log alone, and from its last snapshot (CPU)
+
+The tool is idempotent and does nothing, so every action has a barrier before it; the policy is a
+script. SQLite on the disk of the benchmarks' cache; with --url or --postgresql a server, whose CPU
+is not in the figures. Rates are medians of rounds in which all take turns.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.figures import Limit, limits_table
+from bench.journal import bare_syncs
+from bench.measured import scratch
+from proctor.agent.api import Agents
+from proctor.agent.core.locks import Access, Mode
+from proctor.agent.core.view import View
+from proctor.agent.driving.loading import load_view
+from proctor.agent.driving.snapshots import keep_snapshot
+from proctor.agent.policy import Policy, Proposal
+from proctor.agent.setup import Setup, Timing
+from proctor.agent.tools import Effect, Tool, Toolbox, ToolResult
+from proctor.models.contract import ToolCall
+from proctor.store.journal.opening import open_journal
+from proctor.store.journal.stored import StoredJournal
+from proctor.testing.postgresql import temporary_postgresql
+
+TEXT = "x" * 400
+EVENTS = 10_000
+Opener = Callable[[], StoredJournal]
+
+
+class Touch(Tool):
+    """Changes one place and says so, without leaving the process."""
+
+    name = "touch"
+    effect = Effect.IDEMPOTENT
+
+    def resources(self, arguments):
+        return (Access(Mode.WRITE, f"place/{arguments['place']}"),)
+
+    async def execute(self, op_key, arguments, context):
+        return ToolResult(TEXT)
+
+
+class Script(Policy):
+    """`turns` turns of `calls` calls, then the end."""
+
+    def __init__(self, turns: int, calls: int) -> None:
+        self._turns = turns
+        self._calls = calls
+
+    def _turn(self, context):
+        if context.turn > self._turns:
+            return Proposal("done")
+        return Proposal(
+            "",
+            tuple(
+                ToolCall(f"c{place}", "touch", {"place": place, "text": TEXT})
+                for place in range(self._calls)
+            ),
+        )
+
+    async def propose(self, messages, context):
+        return self._turn(context)
+
+
+class AtOnce(Script):
+    """The same, known without asking anybody."""
+
+    def at_once(self, messages, context):
+        return self._turn(context)
+
+
+def agents_of(journal: StoredJournal, turns: int, calls: int, kind: type[Script]) -> Agents:
+    timing = Timing(lease_ttl_s=600.0)
+    return Agents(
+        Setup(journal, lambda task: kind(turns, calls), Toolbox([Touch()]), timing=timing)
+    )
+
+
+async def driven(agents: Agents, run_id: str) -> View:
+    """Drive a run to its end; the benchmark expects no other."""
+    await agents.submit("touch", run_id=run_id)
+    view = await agents.drive(run_id)
+    if view.state != "done":
+        raise SystemExit(f"{run_id} is {view.state}: {view.aim_reason}")
+    return view
+
+
+async def measured(
+    journal: StoredJournal,
+    prefix: str,
+    runs: int,
+    turns: int,
+    calls: int = 1,
+    kind: type[Script] = AtOnce,
+) -> tuple[float, float, float]:
+    """Actions per second of `runs` runs at once, CPU ms and events an action."""
+    agents = agents_of(journal, turns, calls, kind)
+    started, cpu = time.perf_counter(), time.process_time()
+    views = await asyncio.gather(*(driven(agents, f"{prefix}{n}") for n in range(runs)))
+    took, cpu = time.perf_counter() - started, time.process_time() - cpu
+    count = sum(len(view.actions) for view in views)
+    events = sum(view.version for view in views)
+    return count / took, cpu / count * 1000, events / count
+
+
+async def rates(opener: Opener, folder: Path | None, rounds: int, turns: int) -> list[Limit]:
+    """One run and many runs, beside the disk."""
+    stamp = f"{time.time_ns():x}"
+    bare: list[float] = []
+    one, several, asked, wide = [], [], [], []
+    async with opener() as journal:
+        await measured(journal, f"{stamp}-warm-", 8, 5)
+        for number in range(rounds):
+            name = f"{stamp}-{number}"
+            if folder is not None:
+                bare.append(await asyncio.to_thread(bare_syncs, folder, 0.5))
+            one.append((await measured(journal, f"{name}-one-", 1, turns * 2))[0])
+            several.append(await measured(journal, f"{name}-many-", 64, turns))
+            asked.append(await measured(journal, f"{name}-asked-", 64, turns, kind=Script))
+            wide.append(await measured(journal, f"{name}-wide-", 64, turns // 4, 4))
+    disk = statistics.median(bare) if bare else None
+    floor = None if disk is None else min(0.6 * disk, 1000.0)
+    found = [] if disk is None else [Limit("bare write + fdatasync", disk, None, "1/s")]
+    found.append(Limit("actions, one run", statistics.median(one), floor, "1/s", at_least=True))
+    cases = {"one call a turn": several, "four calls a turn": wide, "policy is awaited": asked}
+    for name, figures in cases.items():
+        rate, cpu, events = (statistics.median(values) for values in zip(*figures, strict=True))
+        found += [
+            Limit(f"actions, 64 runs, {name}", rate, 3000, "1/s", at_least=True),
+            Limit(f"CPU an action, {name}", cpu, 0.25, "ms"),
+            Limit(f"events an action, {name}", events, None, ""),
+        ]
+    return found
+
+
+def stored_ratio(folder: Path) -> float:
+    """Bytes of the closed file of 16 runs of 100 actions ÷ their arguments and results."""
+    path = folder / "bytes.sqlite"
+
+    async def write() -> None:
+        async with open_journal(path) as journal:
+            await measured(journal, "run-", 16, 100)
+
+    asyncio.run(write())
+    return path.stat().st_size / (16 * 100 * 2 * len(TEXT))
+
+
+async def fill(journal: StoredJournal, run_id: str) -> None:
+    """A run of at least 10,000 events, with the snapshots that its driver kept."""
+    await driven(agents_of(journal, EVENTS // 4, 1, AtOnce), run_id)
+
+
+async def opened(opener: Opener, run_id: str, *, whole: bool) -> float:
+    """CPU ms to open the journal and the run; `whole`: without its snapshots."""
+    cpu = time.process_time()
+    async with opener() as journal:
+        view = await load_view(journal, run_id, View() if whole else None)
+        cpu = time.process_time() - cpu
+    if view.version < EVENTS * 0.9:
+        raise SystemExit(f"{view.version} events instead of {EVENTS}")
+    return cpu * 1000 * EVENTS / view.version
+
+
+async def snapshot_at(opener: Opener, run_id: str) -> None:
+    """Keep a snapshot at the end of the run, as its next owner would when it leaves."""
+    async with opener() as journal:
+        view = await load_view(journal, run_id, View())
+        row = await journal.run_row(run_id)
+        if row is None or not await keep_snapshot(journal, view, row.fence):
+            raise SystemExit("the snapshot was not taken")
+
+
+def openings(opener: Opener) -> list[Limit]:
+    """What it costs to open a long run."""
+    name = f"{time.time_ns():x}-long"
+
+    async def write() -> None:
+        async with opener() as journal:
+            await fill(journal, name)
+
+    asyncio.run(write())
+    whole = [asyncio.run(opened(opener, name, whole=True)) for _ in range(3)]
+    asyncio.run(snapshot_at(opener, name))
+    short = [asyncio.run(opened(opener, name, whole=False)) for _ in range(3)]
+    return [
+        Limit("open 10,000 events, CPU", statistics.median(whole), 500, "ms"),
+        Limit("open with a snapshot, CPU", statistics.median(short), 50, "ms"),
+    ]
+
+
+def main() -> int:
+    """Print the table; 1 when a limit is not kept."""
+    parser = argparse.ArgumentParser(prog="agent", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--url", help="a PostgreSQL database instead of SQLite")
+    parser.add_argument("--postgresql", action="store_true", help="a PostgreSQL of its own")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=40, help="turns of each of the 64 runs")
+    parser.add_argument("--no-opening", action="store_true", help="leave out the long run")
+    parser.add_argument("--json", type=Path, help="also write every figure here")
+    args = parser.parse_args()
+    with scratch() as folder, contextlib.ExitStack() as stack:
+        url = stack.enter_context(temporary_postgresql(durable=True)) if args.postgresql else None
+        where = args.url or url or folder / "journal.sqlite"
+        in_file = isinstance(where, Path)
+
+        def opener() -> StoredJournal:
+            return open_journal(where)
+
+        found = asyncio.run(rates(opener, folder if in_file else None, args.rounds, args.turns))
+        if in_file:
+            found.append(Limit("stored bytes ÷ payload", stored_ratio(folder), 3, "×"))
+        if not args.no_opening:
+            found += openings(opener)
+    sys.stdout.write(limits_table(found) + "\n")
+    if args.json is not None:
+        document = {"figures": [limit.to_json() for limit in found]}
+        args.json.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
+    return 0 if all(limit.kept for limit in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

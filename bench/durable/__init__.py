@@ -1,0 +1,1 @@
+"""Durable steps and a kill after the effect, beside other durable runtimes."""

@@ -1,0 +1,116 @@
+"""Policies that know their next turn without asking anybody: one append for each action."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+from tests.scenarios.agent.places import agents, consistent
+from tests.scenarios.agent.test_scale import Here
+
+from proctor.agent.core.budgets import Cost, Limits
+from proctor.agent.policy import Policy, Proposal
+from proctor.models.contract import ToolCall
+
+
+class Steps(Policy):
+    """`count` turns with `calls` each, then the end; never awaited."""
+
+    def __init__(self, count, calls):
+        self._count, self._calls = count, tuple(calls)
+
+    def at_once(self, messages, context):
+        return Proposal("end" if context.turn > self._count else "", self._now(context))
+
+    def _now(self, context):
+        return () if context.turn > self._count else self._calls
+
+    async def propose(self, messages, context):
+        raise AssertionError("nobody awaits it")
+
+
+def call(name="c1", tool="here", **arguments):
+    return ToolCall(name, tool, arguments or {"size": 3})
+
+
+async def driven(place, socket, policy, **submission):
+    """A run driven to its end: its view, how its events were appended, their kinds."""
+    async with agents(place, socket, policy=lambda task: policy, tools=[Here()]) as found:
+        run_id = await found.submit("g", **submission)
+        journal, appends = found.setup.journal, []
+        appended = journal.append
+
+        async def append(run, version, fence, events, *rest):
+            appends.append([event.kind for event in events])
+            return await appended(run, version, fence, events, *rest)
+
+        journal.append = append
+        await found.drive(run_id)
+        return await consistent(found, run_id), appends
+
+
+def test_an_action_is_one_append(place, socket):
+    view, appends = asyncio.run(driven(place, socket, Steps(20, [call()])))
+    assert (view.state, view.candidate, len(view.actions)) == ("done", "end", 20)
+    step = ["attempt.ended", "turn.replied", "action.accepted", "attempt.started"]
+    assert Counter(map(tuple, appends))[tuple(step)] == 19
+
+
+def test_every_started_attempt_was_appended_before_the_next_decision(place, socket):
+    """Two calls of a turn start in one append, and no append holds two turns that act."""
+    view, appends = asyncio.run(driven(place, socket, Steps(5, [call("c1"), call("c2")])))
+    assert (view.state, len(view.actions)) == ("done", 10)
+    starting = [kinds for kinds in appends if "attempt.started" in kinds]
+    assert [kinds.count("attempt.started") for kinds in starting] == [2] * 5
+    assert all(kinds.count("turn.replied") == 1 for kinds in starting)
+
+
+def test_turns_that_do_nothing_do_not_pile_up(place, socket):
+    """Only refused calls, for many turns: what is decided becomes durable on the way."""
+    view, appends = asyncio.run(driven(place, socket, Steps(200, [call(tool="nobody")])))
+    assert (view.state, len(view.turns), len(view.actions)) == ("done", 201, 0)
+    assert max(map(len, appends)) < 80
+
+
+def test_its_budget_is_reserved_and_spent(place, socket):
+    view, _ = asyncio.run(driven(place, socket, Steps(9, [call()]), limits=Limits(steps=4)))
+    assert (view.state, view.budgets.spent.steps, len(view.actions)) == ("failed", 4, 4)
+    assert view.budgets.reserved == Cost()
+
+
+def test_calls_with_one_id_close_the_turn(place, socket):
+    view, _ = asyncio.run(driven(place, socket, Steps(9, [call(), call()])))
+    assert (view.state, len(view.actions)) == ("failed", 0)
+    assert [turn.state for turn in view.turns] == ["closed"] * 3
+
+
+@pytest.mark.parametrize("found", ["text", ValueError("no idea")])
+def test_what_is_no_turn_closes_it(place, socket, found):
+    class Odd(Steps):
+        def at_once(self, messages, context):
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+    view, _ = asyncio.run(driven(place, socket, Odd(1, [])))
+    assert view.state == "failed"
+    assert ("no idea" in view.aim_reason) or ("not Proposal" in view.aim_reason)
+
+
+def test_a_run_that_never_sleeps_hears_of_its_cancel(place, socket):
+    """Another process cancels; the run has only turns that end at once."""
+
+    async def scenario():
+        async with (
+            agents(place, socket, policy=lambda task: Steps(10**9, [call(tool="nobody")])) as one,
+            agents(place, socket) as other,
+        ):
+            run_id = await one.submit("g", limits=Limits(steps=100_000))
+            driver = asyncio.create_task(one.drive(run_id))
+            async for event in other.watch(run_id):
+                if event.kind == "turn.replied":
+                    break
+            await other.cancel(run_id)
+            view = await driver
+            assert view.state == "cancelled"
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
