@@ -18,20 +18,21 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.figures import Limit, limits_table
 from bench.journal import bare_syncs
 from bench.measured import scratch
 from proctor.agent.api import Agents
+from proctor.agent.context import Message
 from proctor.agent.core.locks import Access, Mode
 from proctor.agent.core.view import View
 from proctor.agent.driving.loading import load_view
 from proctor.agent.driving.snapshots import keep_snapshot
-from proctor.agent.policy import Policy, Proposal
+from proctor.agent.policy import Policy, Proposal, TurnContext
 from proctor.agent.setup import Setup, Timing
-from proctor.agent.tools import Effect, Tool, Toolbox, ToolResult
+from proctor.agent.tools import Arguments, Effect, Tool, Toolbox, ToolContext, ToolResult
 from proctor.models.contract import ToolCall
 from proctor.store.journal.opening import open_journal
 from proctor.store.journal.stored import StoredJournal
@@ -48,10 +49,10 @@ class Touch(Tool):
     name = "touch"
     effect = Effect.IDEMPOTENT
 
-    def resources(self, arguments):
+    def resources(self, arguments: Arguments) -> Sequence[Access]:
         return (Access(Mode.WRITE, f"place/{arguments['place']}"),)
 
-    async def execute(self, op_key, arguments, context):
+    async def execute(self, op_key: str, arguments: Arguments, context: ToolContext) -> ToolResult:
         return ToolResult(TEXT)
 
 
@@ -62,7 +63,7 @@ class Script(Policy):
         self._turns = turns
         self._calls = calls
 
-    def _turn(self, context):
+    def _turn(self, context: TurnContext) -> Proposal:
         if context.turn > self._turns:
             return Proposal("done")
         return Proposal(
@@ -73,14 +74,14 @@ class Script(Policy):
             ),
         )
 
-    async def propose(self, messages, context):
+    async def propose(self, messages: Sequence[Message], context: TurnContext) -> Proposal:
         return self._turn(context)
 
 
 class AtOnce(Script):
     """The same, known without asking anybody."""
 
-    def at_once(self, messages, context):
+    def at_once(self, messages: Sequence[Message], context: TurnContext) -> Proposal | None:
         return self._turn(context)
 
 
