@@ -80,12 +80,15 @@ class Agents(Control):
 
     async def drive(self, run_id: str) -> View:
         """Drive a run and its subtasks until it has ended or only others can go on (a person, a
-        timer, another worker). Raises LostRun when another worker takes the run over."""
+        timer, another worker). Raises LostRun when another worker takes the run over, and what the
+        run itself made fail; a subtask that failed is in `failures`, and its parent waits."""
         pending, tasks = {run_id}, dict[str, asyncio.Task[View | None]]()
         family, changed = {run_id}, asyncio.Event()
         left: View | None = None  # the run as our last driver of it left it
 
         def noticed(other: str, parent: str | None) -> None:
+            if other in self.failures:
+                return
             if other in family or parent in family:  # other runs are not ours to drive
                 family.add(other)
                 pending.add(other)
@@ -105,7 +108,7 @@ class Agents(Control):
                 woken.cancel()
                 for name, task in [(n, t) for n, t in tasks.items() if t.done()]:
                     del tasks[name]
-                    view = task.result()
+                    view = self._left(name, task, asked=name == run_id)
                     left = view if name == run_id else left
                     if view is not None and await self.setup.journal.inbox_pending(name):
                         pending.add(name)
@@ -115,6 +118,13 @@ class Agents(Control):
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks.values())
+
+    def _left(self, name: str, task: "asyncio.Task[View | None]", *, asked: bool) -> View | None:
+        error = None if task.cancelled() else task.exception()
+        if asked or error is None or not is_its_own(error):
+            return task.result()
+        self.failures[name] = error
+        return None
 
     async def _drive_one(self, run_id: str) -> View | None:
         coordinator = Coordinator(self.setup, run_id, self.owner, self._hub)

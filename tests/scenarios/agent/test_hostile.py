@@ -409,3 +409,23 @@ def test_a_worst_case_that_is_no_amount_ends_the_run(place, socket):
             assert view.aim_reason.startswith("the policy failed: its worst case: budget usd")
 
     asyncio.run(scenario())
+
+
+def test_a_subtask_that_fails_does_not_end_its_parents_driver(place, socket):
+    def policy(task):
+        if task["goal"] == "bad" and driving:
+            raise RuntimeError("no such policy")
+        return scripted(turn(("subtask", {"goal": "bad"})), said)(task)
+
+    driving = [True]
+
+    async def scenario():
+        async with agents(place, socket, policy=policy) as found:
+            run_id = await found.submit("g")
+            view = await asyncio.wait_for(found.drive(run_id), 30)
+            (wait,) = view.waiting("child")
+            child = wait.spec["child"]
+            assert (view.state, str(found.failures[child])) == ("waiting", "no such policy")
+            assert (await found.view(child)).trouble == "RuntimeError: no such policy"
+
+    asyncio.run(scenario())

@@ -34,6 +34,7 @@ async def start_ready(desk: Desk) -> bool:
             await _look_at(desk, found, subjects)
         if action_id in subjects and await _start(desk, action_id, subjects[action_id]):
             started.append(action_id)
+            del desk.looked[action_id]
             if len(started) >= free:
                 break
     changed = desk.view.version != before
