@@ -187,6 +187,37 @@ def test_every_suspension_reaches_the_subtask_also_under_one_owner(place, socket
     asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
+@pytest.mark.parametrize("word", ["suspend", "cancel"])
+def test_a_subtask_is_told_when_its_message_can_be_read_and_not_before(
+    place, socket, monkeypatch, word
+):
+    """Told before, its driver may look, find nothing and go; then nobody looks again."""
+    order = []
+
+    async def scenario():
+        async with agents(place, socket, policy=asking()) as found:
+            run_id = await found.submit("parent")
+            await found.drive(run_id)
+            child = (await child_of(found, run_id)).run_id
+            journal, append = found.setup.journal, found.setup.journal.append
+
+            async def appended(run, version, fence, events, rows, durability, messages=()):
+                answer = await append(run, version, fence, events, rows, durability, messages)
+                order.extend("on disk" for m in messages if m.run_id == child)
+                return answer
+
+            monkeypatch.setattr(journal, "append", appended, raising=False)
+            found._hub.listen(child, lambda: order.append("told"))
+            await getattr(found, word)(run_id)
+            await found.drive(run_id)
+            place_on_disk = order.index("on disk")
+            assert order[place_on_disk + 1] == "told"
+            wanted = {"suspend": "suspended", "cancel": "cancelled"}[word]
+            assert (await child_of(found, run_id)).state == wanted
+
+    asyncio.run(scenario())
+
+
 def test_a_parent_ends_though_its_subtask_does_not(place, socket):
     """Another worker holds the subtask and is silent: the run ends in its time, says what it leaves
     behind, and its log does not grow meanwhile."""

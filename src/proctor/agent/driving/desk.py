@@ -27,6 +27,7 @@ class Desk:
         self.hub = hub
         self.recorder = recorder
         self.policy = policy
+        recorder.delivered = self._delivered
         timing = setup.timing
         self.dispatcher = Dispatcher(setup.clock, self.ended_attempt, timing.grace_s, timing.late_s)
         self.attempts: deque[Ended] = deque()
@@ -71,6 +72,12 @@ class Desk:
         if action.effect == "idempotent":
             return self.dispatcher.stays(action.id)
         return self.dispatcher.lives(action.id)
+
+    def _delivered(self, run_id: str) -> None:
+        """Whoever drives that run here is told, now that there is something to read."""
+        parent = self.view.parent
+        ours = parent is not None and str(parent["run"]) == run_id
+        self.hub.notify(run_id, None if ours else self.view.run_id)
 
     def now_ms(self) -> int:
         return now_ms(self.setup.clock)

@@ -202,4 +202,3 @@ def _send(desk: Desk, wait: WaitView, kind: str, name: str) -> None:
     child, at = str(wait.spec["child"]), desk.setup.clock.now()
     by = {"by": f"run {desk.view.run_id}"}
     desk.recorder.deliver(Message(child, name, kind, by, at))
-    desk.hub.notify(child, desk.view.run_id)

@@ -6,7 +6,7 @@ they had never been decided.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from proctor.agent.core import events as ev
@@ -72,6 +72,7 @@ class Recorder:
         self._stored = view  # the view at the last append that was handed over
         self._events: list[tuple[ev.AgentEvent, int]] = []
         self._messages: list[Message] = []
+        self.delivered: Callable[[str], None] = lambda run_id: None  # its message is on disk
         self._inbox: list[Row] = []
         self._lock = asyncio.Lock()
         self._failure: Exception | None = None  # then the view may be ahead of the log
@@ -179,6 +180,8 @@ class Recorder:
             )
             if isinstance(answer, Appended):
                 fault_point("agent.append.done")
+                for run_id in {message.run_id: None for message in messages}:
+                    self.delivered(run_id)
                 return
             if isinstance(answer, Conflict):
                 raise LostRun(f"run {self.view.run_id} is at fence {answer.fence}, not {fence}")
