@@ -1,6 +1,8 @@
 """Policies that know their next turn without asking anybody: one append for each action."""
 
 import asyncio
+import itertools
+import time
 from collections import Counter
 
 import pytest
@@ -9,6 +11,7 @@ from tests.scenarios.agent.test_scale import Here
 
 from proctor.agent.core.budgets import Cost, Limits
 from proctor.agent.policy import Policy, Proposal
+from proctor.agent.setup import Timing
 from proctor.models.contract import ToolCall
 
 
@@ -32,9 +35,29 @@ def call(name="c1", tool="here", **arguments):
     return ToolCall(name, tool, arguments or {"size": 3})
 
 
+OFTEN = Timing(poll_s=0.001)
+
+
+class Holding(Here):
+    """Holds the loop up for so long that its end and the next look into the inbox come together,
+    some turns of the loop apart: a look, however often, splits no append."""
+
+    def __init__(self):
+        self._apart = itertools.cycle(range(8))
+
+    async def execute(self, op_key, arguments, context):
+        for _ in range(3):
+            await asyncio.sleep(0)
+        time.sleep(3 * OFTEN.poll_s)
+        for _ in range(next(self._apart)):
+            await asyncio.sleep(0)
+        return await super().execute(op_key, arguments, context)
+
+
 async def driven(place, socket, policy, **submission):
     """A run driven to its end: its view, how its events were appended, their kinds."""
-    async with agents(place, socket, policy=lambda task: policy, tools=[Here()]) as found:
+    more = {"policy": lambda task: policy, "tools": [Holding()], "timing": OFTEN}
+    async with agents(place, socket, **more) as found:
         run_id = await found.submit("g", **submission)
         journal, appends = found.setup.journal, []
         appended = journal.append

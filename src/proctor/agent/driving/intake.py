@@ -33,9 +33,10 @@ async def take_in(desk: Desk) -> None:
     # What was acknowledged in time counts in time: mail is read before anything expires.
     if desk.mail or any(wait.kind != "timer" for wait in due):
         desk.mail = False
-        for message in await desk.recorder.journal.inbox_pending(desk.view.run_id):
+        messages = await desk.recorder.journal.inbox_pending(desk.view.run_id)
+        for message in messages:
             _message(desk, message)
-        if desk.recorder.pending:
+        if messages:
             await desk.recorder.flush()
             fault_point("agent.inbox.applied")
     _timers(desk, due)
