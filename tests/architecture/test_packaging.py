@@ -71,7 +71,7 @@ def test_the_core_is_at_most_25_packages():
 
 
 def test_the_promised_extras_exist():
-    promised = {"openai", "anthropic", "mcp", "service", "ray", "parquet", "dev"}
+    promised = {"openai", "anthropic", "docker", "mcp", "service", "ray", "parquet", "dev"}
     assert set(PROJECT["optional-dependencies"]) == promised
 
 

@@ -48,7 +48,7 @@ class Holding(Here):
     async def execute(self, op_key, arguments, context):
         for _ in range(3):
             await asyncio.sleep(0)
-        time.sleep(3 * OFTEN.poll_s)
+        time.sleep(3 * OFTEN.poll_s)  # noqa: ASYNC251 - that is what it is for
         for _ in range(next(self._apart)):
             await asyncio.sleep(0)
         return await super().execute(op_key, arguments, context)
