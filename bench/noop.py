@@ -18,23 +18,19 @@ import json
 import os
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from bench import noop_report
 from bench.measured import (
     Ended,
-    Tree,
-    circumstances,
     look_at,
     run,
     scratch,
     strace,
     traced_syncs,
 )
+from bench.noop_figures import Case, Figures, Sample
 
 TASKS = (200, 1_000, 5_000, 20_000)
 CONCURRENCY = (1, 16, 64, 256)
@@ -42,33 +38,6 @@ MODES = ("reuse", "none")
 MANY_TASKS = 10_000
 BARE_RECORDS = 1_000
 SYNC_TASKS = (100, 300)
-
-
-class Case(NamedTuple):
-    """One cell of the matrix."""
-
-    mode: str
-    tasks: int
-    concurrency: int
-
-
-class Sample(NamedTuple):
-    """One run of a case."""
-
-    ended: Ended
-    left: Tree
-
-
-@dataclass(slots=True)
-class Figures:
-    """Everything that was measured, by case."""
-
-    samples: dict[Case, list[Sample]] = field(default_factory=lambda: defaultdict(list))
-    loops: dict[Case, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
-    bare: list[Ended] = field(default_factory=list)
-    syncs: dict[str, float] = field(default_factory=dict)
-    counted_by: str = ""
-    circumstances: dict[str, Any] = field(default_factory=circumstances)
 
 
 def once(case: Case, *options: str, before: Sequence[str] = ()) -> tuple[Sample, str]:

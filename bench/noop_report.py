@@ -1,16 +1,12 @@
 """The figures of bench/noop.py as tables for people and as one JSON document."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.figures import Limit, Spread, limits_table, table
+from bench.noop_figures import Case, Figures, Sample
 
-if TYPE_CHECKING:
-    from bench.noop import Case, Figures, Sample
-
-Pick = Callable[["Sample"], float]
+Pick = Callable[[Sample], float]
 
 MEASURED_FROM = 16
 """The promises hold from this concurrency on."""

@@ -1,14 +1,10 @@
 """The comparison as tables for people and as one JSON document."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.figures import Limit, limits_table, table
-
-if TYPE_CHECKING:
-    from bench.peers.__main__ import Comparison, Side
+from bench.peers.comparison import Comparison, Side
 
 LESS_CPU_THAN_THE_BEST = 7.0
 RATIOS = ("CPU", "peak memory", "bytes", "written", "CPU further", "syncs", "import")

@@ -5,10 +5,10 @@ import sys
 import pytest
 from bench import noop
 from bench.measured import run
-from bench.noop import Case, Figures, Sample
+from bench.noop_figures import Case, Figures, Sample
 from bench.noop_report import promises, text, to_json
 from bench.peers import installed, report
-from bench.peers.__main__ import Comparison, Side
+from bench.peers.comparison import Comparison, Side
 from bench.peers.installed import PEERS, NotInstalled, Peer
 
 # The same promise is tested without it too, so that its absence leaves nothing unproved.
