@@ -37,7 +37,6 @@ class Inference:
         self._log = log
         self._model: AttemptModel | None = None
         self._over = False
-        self._asked_for_artifacts = False
 
     async def run(
         self, plan: ExecutionPlan, session: EnvironmentSession, prepared: PreparedTask
@@ -181,7 +180,7 @@ class Inference:
                     limit_s=plan.evaluation_timeout_s,
                 )
             )
-        if not self._asked_for_artifacts:  # nobody knew where to put any
+        if not self._job.artifacts_asked:  # nobody knew where to put any
             return result
         folder = os.fspath(context.artifacts_place)
         if not os.path.isdir(folder):  # noqa: ASYNC240 - one stat
@@ -206,7 +205,7 @@ class Inference:
         )
 
     def _note_artifacts(self) -> None:
-        self._asked_for_artifacts = True
+        self._job.artifacts_asked = True
 
 
 async def switch_network(

@@ -34,6 +34,8 @@ class AttemptJob:
     waiting_s: float = 0.0
     waiting_since: float | None = None
     phases_s: dict[str, float] = field(default_factory=dict)
+    artifacts_asked: bool = False
+    """Whether any code of it, in whatever step or try, asked where artifacts go."""
 
 
 @dataclass(frozen=True, slots=True)
