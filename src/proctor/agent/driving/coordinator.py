@@ -158,6 +158,8 @@ class Coordinator:
                     await desk.recorder.flush()
                 continue
             await desk.recorder.flush()
+            if self._leaving:
+                continue
             if not desk.woken and not desk.mail and not _stays(desk):
                 break
             await self._sleep(desk)
@@ -192,7 +194,8 @@ class Coordinator:
             if desk.turn is None and "running" not in states and not unresolved(desk.view):
                 return await next_turn(desk)
         held = any(desk.held(action) for action in desk.view.unfinished("ready"))
-        if not desk.busy and not held and desk.view.waiting():
+        others = not desk.busy and not held and not desk.mail and not desk.leave
+        if others and desk.view.waiting():
             desk.recorder.must(cmd.Move("block", "only others can go on"))
             return True
         return False

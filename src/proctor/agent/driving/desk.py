@@ -44,6 +44,7 @@ class Desk:
         self.woken = False
         self.alarm = Alarm(setup.clock, self._look)
         self.mail = True
+        self.asked_tools = False  # whether a tool's own code was awaited since mail was read
         self.closing_since: float | None = None
         self.lease_until = 0.0
         self.kept_at = 0  # the version of the last snapshot, or of the first look
