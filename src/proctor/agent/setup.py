@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from proctor.agent.permissions import Permissions
 from proctor.agent.policy import Policy
@@ -68,12 +69,26 @@ class Setup:
         return of_json([self.tools.digest(), policy.name, policy.version])
 
 
+class _Lingering(set[Any]):
+    """A set that goes when nobody holds it."""
+
+
 class Hub:
-    """Who is told, in this process, that a run has mail."""
+    """Who is told, in this process, that a run has mail; and what of a run still runs here though
+    its driver has left."""
 
     def __init__(self) -> None:
+        self._lingering = WeakValueDictionary[str, _Lingering]()
         self._listeners: dict[str, list[Callable[[], None]]] = {}
         self._everybody: list[Callable[[str, str | None], None]] = []
+
+    def lingering(self, run_id: str) -> set[Any]:
+        """The executions of a run that run on in this process: one set for all its drivers, kept
+        while one of them or an execution holds it."""
+        found = self._lingering.get(run_id)
+        if found is None:
+            found = self._lingering[run_id] = _Lingering()
+        return found
 
     def listen(self, run_id: str, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` at every notice for `run_id`; returns what ends that."""

@@ -82,10 +82,13 @@ class Coordinator:
             return desk.view
         finally:
             end_listening()
-            for task in (keeper, driver):
-                task.cancel()
-            await asyncio.wait({keeper, driver})
-            await desk.clear()
+            driver.cancel()
+            try:
+                await asyncio.wait({driver})
+                await desk.clear()  # which may take its time: the run is still ours
+            finally:
+                keeper.cancel()
+                await asyncio.wait({keeper})
             if not driver.cancelled() and (failure := driver.exception()) is not None:
                 await self._give_up(desk.recorder.lease, failure)
             # Only now, when nothing of this run is under way here, may another begin.

@@ -29,7 +29,10 @@ class Desk:
         self.policy = policy
         recorder.delivered = self._delivered
         timing = setup.timing
-        self.dispatcher = Dispatcher(setup.clock, self.ended_attempt, timing.grace_s, timing.late_s)
+        lingering = hub.lingering(recorder.view.run_id)
+        self.dispatcher = Dispatcher(
+            setup.clock, self.ended_attempt, timing.grace_s, timing.late_s, lingering
+        )
         self.attempts: deque[Ended] = deque()
         self.replies: deque[tuple[int, Proposal | BaseException]] = deque()
         self.commands: deque[cmd.Command] = deque()
