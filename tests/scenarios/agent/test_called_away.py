@@ -1,14 +1,25 @@
 """What comes in while a tool's own code is asked counts before anything starts."""
 
 import asyncio
+from dataclasses import replace
 
-from tests.scenarios.agent.places import agents, said
+import pytest
+from tests.scenarios.agent.places import TIMING, agents, said
 from tests.scenarios.agent.test_answers import scripted, turn
-from tests.scenarios.agent.test_endings import Door, kinds
+from tests.scenarios.agent.test_endings import Door, gate, kinds
+from tests.scenarios.agent.test_once import tool
 
+from proctor.agent.core.budgets import Limits
 from proctor.agent.core.locks import Access, Mode
+from proctor.agent.driving.coordinator import Coordinator
+from proctor.agent.driving.recorder import Recorder
 from proctor.agent.permissions import Permissions, Rule, Ruling
+from proctor.agent.policy import Proposal
+from proctor.agent.setup import Hub
 from proctor.agent.tools import Effect, Tool, ToolResult
+from proctor.kernel.clock import SystemClock
+from proctor.store.journal.contract import Message
+from proctor.testing.agenttools import all_tools
 
 
 class Sender(Tool):
@@ -156,5 +167,90 @@ def test_one_that_is_given_up_ends_the_others_and_the_worker_goes_on(place, sock
             view = await found.drive(run_id)
             assert [a.state for a in view.actions] == ["stopped", "cancelled"]
             assert view.state == "stopped"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("said_by", ["tell", "cancel"])
+def test_what_another_process_said_before_the_end_is_read_before_the_end(place, socket, said_by):
+    """The inbox would be looked into much later."""
+    slow = replace(TIMING, poll_s=60.0)
+
+    async def scenario():
+        door = Door()
+        policy = scripted(turn(("gate", {})), said, Proposal("again"))
+        more = {"policy": policy, "tools": [gate(door, effect=Effect.PURE)], "timing": slow}
+        async with agents(place, socket, **more) as found, agents(place, socket) as other:
+            run_id = await found.submit("g")
+            driver = asyncio.create_task(found.drive(run_id))
+            await door.reached.wait()
+            await (other.tell(run_id, "wait!") if said_by == "tell" else other.cancel(run_id))
+            door.opened.set()
+            view = await asyncio.wait_for(driver, 30)
+            assert not await found.setup.journal.inbox_pending(run_id)
+            log = await kinds(found, run_id)
+            if said_by == "cancel":
+                assert view.state == "cancelled"
+            else:
+                assert (view.state, view.candidate) == ("done", "again")
+                assert "message.received" in log
+
+    asyncio.run(scenario())
+
+
+def test_what_was_said_while_the_end_was_written_is_refused_and_not_forgotten(place, socket):
+    async def scenario():
+        policy = scripted(said)
+        slow = replace(TIMING, poll_s=60.0)
+        async with agents(place, socket, policy=policy, timing=slow) as found:
+            run_id = await found.submit("g")
+            journal = found.setup.journal
+            at = found.setup.clock.now()
+            late = Message(run_id, "late", "text", {"text": "wait!"}, at)
+            flush = Recorder.flush
+
+            async def flush_and_be_told(recorder):
+                await flush(recorder)
+                if recorder.view.ended and not told:
+                    told.append(await journal.inbox_add(late))
+
+            told = []
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Recorder, "flush", flush_and_be_told)
+                coordinator = Coordinator(found.setup, run_id, found.owner, Hub())
+                view = await asyncio.wait_for(coordinator.drive(), 30)
+            assert (view.state, len(told)) == ("done", 1)
+            assert not await journal.inbox_pending(run_id)
+            assert "message.refused" in await kinds(found, run_id)
+
+    asyncio.run(scenario())
+
+
+class Skipping(SystemClock):
+    """Time passes when the test says so, too."""
+
+    __slots__ = ("by",)
+
+    def monotonic(self):
+        return super().monotonic() + getattr(self, "by", 0.0)
+
+
+def test_a_cancel_that_was_acknowledged_counts_though_the_time_is_spent_since(place, socket):
+    async def scenario():
+        clock = Skipping()
+
+        async def long(context):
+            object.__setattr__(clock, "by", 10.0)
+            return ToolResult("ok")
+
+        tools = [tool("long", long, effect=Effect.PURE), *all_tools(socket)]
+        policy = scripted(turn(("long", {}), ("ask", {"question": "which?"})), said)
+        async with agents(place, socket, policy=policy, tools=tools, clock=clock) as found:
+            run_id = await found.submit("g", limits=Limits(wall_ms=5_000))
+            view = await found.drive(run_id)
+            assert (view.state, view.budgets.time_is_over) == ("waiting", True)
+            await found.cancel(run_id, compensate=True)
+            view = await found.drive(run_id)
+            assert (view.state, view.cancel.compensate) == ("cancelled", True)
 
     asyncio.run(scenario())

@@ -10,7 +10,7 @@ from proctor.agent.driving.children import ensure_children
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.failing import is_its_own, record_failure
 from proctor.agent.driving.finishing import finish, time_left
-from proctor.agent.driving.intake import take_in
+from proctor.agent.driving.intake import look_again, take_in
 from proctor.agent.driving.judging import no_more, verify
 from proctor.agent.driving.loading import read_view
 from proctor.agent.driving.recorder import LostRun, Recorder
@@ -151,6 +151,8 @@ class Coordinator:
             await take_in(desk)
             if desk.view.ended and not desk.mail and not desk.dispatcher.stays():
                 await desk.recorder.flush()
+                if await look_again(desk):
+                    continue
                 break
             if desk.leave:
                 break
