@@ -27,8 +27,9 @@ class Workspace(Protocol):
 class Timing:
     """All in seconds. `lease_ttl_s`: a worker that is silent for so long loses its runs.
     `grace_s`: for each step of stopping something. `query_*`: how an unknown outcome is asked
-    for, the pause doubling. `cancel_s`: how long a cancelled run may clean up. `late_s`:
-    how long a worker stays for the end of an execution that could not be stopped. `poll_s`: how
+    for, the pause doubling. `cancel_s`: how long a cancelled run may clean up; its subtasks are
+    waited for 2 `grace_s` and a `poll_s` longer. `late_s`: how long a worker stays for the end of
+    an execution that could not be stopped, at most `grace_s` when the run has ended. `poll_s`: how
     often the inbox is looked into for messages of other processes."""
 
     lease_ttl_s: float = 30.0
@@ -48,7 +49,8 @@ def _from_environment() -> Redactor:
 class Setup:
     """`policy` is asked once for each run, with its task. `slots`: attempts of one run that may
     run at the same time, 8 by default. `runs_at_once`: runs that `serve` drives at the same time,
-    256 by default; runs that only wait for others are not driven. `redactor`
+    256 by default, and besides them the subtasks of those that are being ended; runs that only wait
+    for others are not driven. `redactor`
     takes secrets out of what errors and results say, by default those of the environment's
     variables."""
 

@@ -53,6 +53,11 @@ class Coordinator:
             self._desk.leave = True
             self._desk.wake()
 
+    @property
+    def finishing(self) -> bool:
+        """Whether the run is being ended: it may wait for its subtasks to be cancelled."""
+        return self._desk is not None and self._desk.view.state == "finishing"
+
     async def drive(self) -> View:
         """Drive the run until it ends, can only wait, or is handed over; the view then.
 
@@ -149,7 +154,7 @@ class Coordinator:
         await take_over(desk)
         while True:
             await take_in(desk)
-            if desk.view.ended and not desk.mail and not desk.dispatcher.stays():
+            if desk.view.ended and not desk.mail and not desk.stays_on():
                 await desk.recorder.flush()
                 if await look_again(desk):
                     continue

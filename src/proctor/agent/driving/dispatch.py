@@ -111,10 +111,10 @@ class Dispatcher:
             execution.stopped.set()
             self._tell(execution)
 
-    async def close(self) -> None:
+    async def close(self, *, waits: bool = True) -> None:
         """Give up everything that still runs in this process and wait for its tasks. What cannot be
-        cancelled is awaited until it is late, and then runs on: whoever drives the run here next
-        knows of it."""
+        cancelled is awaited (if `waits`) until it is late, and then runs on: whoever drives the run
+        here next knows of it."""
         left = [*self.running.values(), *self.lingering]
         for execution in left:  # also what it starts from now on
             execution.stopping = True
@@ -130,7 +130,7 @@ class Dispatcher:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=self._grace_s)
-        for action_id in {e.action.id for e in self.lingering if e.work in kept}:
+        for action_id in {e.action.id for e in self.lingering if waits and e.work in kept}:
             await self.ends(action_id)
 
     # --- one execution
