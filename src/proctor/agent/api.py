@@ -16,7 +16,7 @@ from proctor.agent.driving.loading import load_view
 from proctor.agent.driving.recorder import LostRun, now_ms
 from proctor.agent.setup import Setup
 from proctor.kernel.errors import StorageError, UsageError
-from proctor.store.journal.contract import RunFilter
+from proctor.store.journal.contract import RunFilter, RunRow
 from proctor.store.leases import owner_name
 
 UNLIMITED = Limits()
@@ -146,8 +146,7 @@ class Agents(Control):
         ending = asyncio.ensure_future(stop.wait())
         try:
             while not stop.is_set():
-                free = self.setup.runs_at_once - len(tasks)
-                for run_id in (await self._claimable(tasks))[:free] if free > 0 else ():
+                for run_id in await self._next(tasks):
                     tasks[run_id] = asyncio.create_task(self._drive_one(run_id))
                 pause = asyncio.ensure_future(self.setup.clock.sleep(self.setup.timing.poll_s))
                 await asyncio.wait(
@@ -174,18 +173,34 @@ class Agents(Control):
             if error is not None and not isinstance(error, LostRun):
                 self.failures[name] = error
 
-    async def _claimable(self, driven: Mapping[str, Any]) -> list[str]:
+    async def _next(self, driven: Mapping[str, Any]) -> list[str]:
+        """Runs to be driven now. A run that is being ended holds its place until its subtasks are
+        cancelled: these do not wait for a place."""
+        free = self.setup.runs_at_once - len(driven)
+        ending = {name for name, found in self._driving.items() if found.finishing}
+        if free <= 0 and not ending:
+            return []
+        found = []
+        for row in await self._claimable(driven):
+            if row.parent_run_id not in ending:
+                free -= 1
+                if free < 0:
+                    continue
+            found.append(row.run_id)
+        return found
+
+    async def _claimable(self, driven: Mapping[str, Any]) -> list[RunRow]:
         """Runs that can go on by themselves, and those that wait and are called for: two questions,
         however many wait."""
         lively = RunFilter(_LIVELY, claimable=True)
         called = RunFilter(_QUIET, claimable=True, called_by=self.setup.clock.now())
-        found: list[str] = []
+        found: list[RunRow] = []
         for which in (lively, called):
             after: str | None = None
             while page := await self.setup.journal.runs(which, after=after):
                 after = page[-1].run_id
-                found += [r.run_id for r in page if r.run_id not in driven]
-        return [run_id for run_id in found if run_id not in self.failures]
+                found += [r for r in page if r.run_id not in driven]
+        return [row for row in found if row.run_id not in self.failures]
 
     def hand_over(self, run_id: str) -> bool:
         """Ask this process's driver of a run to stop and give it up; False if there is none."""

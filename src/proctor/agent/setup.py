@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from proctor.agent.permissions import Permissions
 from proctor.agent.policy import Policy
@@ -26,8 +27,9 @@ class Workspace(Protocol):
 class Timing:
     """All in seconds. `lease_ttl_s`: a worker that is silent for so long loses its runs.
     `grace_s`: for each step of stopping something. `query_*`: how an unknown outcome is asked
-    for, the pause doubling. `cancel_s`: how long a cancelled run may clean up. `late_s`:
-    how long a worker stays for the end of an execution that could not be stopped. `poll_s`: how
+    for, the pause doubling. `cancel_s`: how long a cancelled run may clean up; its subtasks are
+    waited for 2 `grace_s` and a `poll_s` longer. `late_s`: how long a worker stays for the end of
+    an execution that could not be stopped, at most `grace_s` when the run has ended. `poll_s`: how
     often the inbox is looked into for messages of other processes."""
 
     lease_ttl_s: float = 30.0
@@ -47,7 +49,8 @@ def _from_environment() -> Redactor:
 class Setup:
     """`policy` is asked once for each run, with its task. `slots`: attempts of one run that may
     run at the same time, 8 by default. `runs_at_once`: runs that `serve` drives at the same time,
-    256 by default; runs that only wait for others are not driven. `redactor`
+    256 by default, and besides them the subtasks of those that are being ended; runs that only wait
+    for others are not driven. `redactor`
     takes secrets out of what errors and results say, by default those of the environment's
     variables."""
 
@@ -68,12 +71,26 @@ class Setup:
         return of_json([self.tools.digest(), policy.name, policy.version])
 
 
+class _Lingering(set[Any]):
+    """A set that goes when nobody holds it."""
+
+
 class Hub:
-    """Who is told, in this process, that a run has mail."""
+    """Who is told, in this process, that a run has mail; and what of a run still runs here though
+    its driver has left."""
 
     def __init__(self) -> None:
+        self._lingering = WeakValueDictionary[str, _Lingering]()
         self._listeners: dict[str, list[Callable[[], None]]] = {}
         self._everybody: list[Callable[[str, str | None], None]] = []
+
+    def lingering(self, run_id: str) -> set[Any]:
+        """The executions of a run that run on in this process: one set for all its drivers, kept
+        while one of them or an execution holds it."""
+        found = self._lingering.get(run_id)
+        if found is None:
+            found = self._lingering[run_id] = _Lingering()
+        return found
 
     def listen(self, run_id: str, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` at every notice for `run_id`; returns what ends that."""

@@ -14,6 +14,7 @@ and a reviewer's decision is bound to the candidate and to the state of the file
 """
 
 import asyncio
+import errno
 import hashlib
 import os
 import stat
@@ -28,10 +29,15 @@ from proctor.agent.core.view import ActionView, View
 from proctor.environments.process import run_process
 from proctor.kernel import jsontext
 from proctor.kernel.digest import of_bytes, of_json
+from proctor.kernel.errors import EnvironmentFault
 
 Check = Mapping[str, Any]
 _REPORT_BYTES = 10_000_000
 _COMMAND_S = 600.0
+_PAUSES_S = (0.1, 0.4, 1.6)
+_OF_THE_MACHINE = frozenset(
+    (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOSPC)
+)
 
 
 def verdict(check: Check, accepted: bool, reason: str, **evidence: Any) -> dict[str, Any]:
@@ -54,7 +60,17 @@ def checks_of(view: View) -> tuple[Check, ...]:
 
 async def judge(view: View, check: Check, root: Path | None) -> dict[str, Any] | None:
     """The verdict of one check; None when a person has not decided yet. What the agent wrote is
-    data: nothing in it raises."""
+    data: nothing in it raises. Where the machine cannot check (no process, file or memory to be
+    had), it is tried again a few times; then its error is raised, and nobody is judged."""
+    for pause_s in _PAUSES_S:
+        try:
+            return await _judge_once(view, check, root)
+        except (OSError, EnvironmentFault):
+            await asyncio.sleep(pause_s)
+    return await _judge_once(view, check, root)
+
+
+async def _judge_once(view: View, check: Check, root: Path | None) -> dict[str, Any] | None:
     kind = check.get("kind")
     try:
         if kind == "file":
@@ -66,6 +82,8 @@ async def judge(view: View, check: Check, root: Path | None) -> dict[str, Any] |
         if kind == "action":
             return _action(view, check)
     except (OSError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+            raise
         return verdict(check, False, f"cannot be checked: {error}")
     if kind == "reviewer":
         return review(view, check)

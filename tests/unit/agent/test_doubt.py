@@ -1,12 +1,14 @@
 """What may have had an effect never ends as if it had none: idempotent actions between attempts."""
 
+from decimal import Decimal
+
 import pytest
 from tests.unit.agent.steps import Run, call
 
 from proctor.agent.context import result_text
 from proctor.agent.core import commands as cmd
 from proctor.agent.core import events as ev
-from proctor.agent.core.budgets import Cost, Limits
+from proctor.agent.core.budgets import Cost, Limits, flaw
 
 UNKNOWN = "its outcome is not known"
 
@@ -45,7 +47,7 @@ def test_an_action_closed_between_attempts_is_given_up(event):
     assert (run.state(), told(run)) == ("done", "it is there")
 
 
-@pytest.mark.parametrize("outcome", ["refused", "stopped_without_effect"])
+@pytest.mark.parametrize("outcome", ["refused", "rejected", "stopped_without_effect"])
 def test_that_a_later_attempt_had_no_effect_says_nothing_about_an_earlier_one(outcome):
     run = doubtful(attempts=3)
     run.start()
@@ -64,12 +66,11 @@ def test_a_refused_first_attempt_is_a_failure_without_effect():
     assert (run.state(), told(run)) == ("failed", "Failed: no route")
 
 
-@pytest.mark.parametrize("outcome", ["result", "rejected"])
-def test_an_answer_about_the_key_speaks_for_every_attempt(outcome):
+def test_a_result_of_the_key_speaks_for_every_attempt():
     run = doubtful()
     run.start()
-    run.end(outcome, text="said")
-    assert run.state() == {"result": "done", "rejected": "failed"}[outcome]
+    run.end("result", text="said")
+    assert run.state() == "done"
     assert not run.view.waiting("statement")
 
 
@@ -269,3 +270,22 @@ def test_a_denied_retry_stops_the_run_where_unknown_outcomes_do():
     assert [run.state(a) for a in ("a1", "a2")] == ["stopped", "cancelled"]
     assert [w.id for w in run.view.waiting()] == ["w3"]
     assert (run.view.state, run.view.aim) == ("finishing", "stopped")
+
+
+@pytest.mark.parametrize(("state", "spent"), [("done", "0.1"), ("failed", "0.1"), ("stopped", "1")])
+def test_a_subtask_that_may_be_resumed_keeps_all_that_was_reserved_for_it(state, spent):
+    """The limit is a number as JSON has it."""
+    run = Run(limits=Limits(usd=Decimal("1.5")))
+    run.turn(call(effect="idempotent"))
+    asked = {"child": "sub-1", "goal": "g", "limits": {"usd": 0.1 + 0.9}}
+    run.do(cmd.OpenWait("child", "a1", spec=asked))
+    assert run.view.budgets.reserved == Cost(usd=Decimal("1.0"))
+    value = {"state": state, "result": None, "spent": {"usd": "0.1", "tokens": 7}}
+    run.do(cmd.CloseWait("w1", "arrived", "m", value, source="child"))
+    assert run.view.budgets.reserved.usd == 0
+    assert run.view.budgets.spent == Cost(Decimal(spent), tokens=7, steps=1)
+
+
+def test_a_limit_that_is_no_exact_binary_number_is_the_number_that_was_written():
+    assert Limits.from_json({"usd": 0.1}).usd == Decimal("0.1")
+    assert flaw(Limits.from_json({"usd": 0.1})) is None

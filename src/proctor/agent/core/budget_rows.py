@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from proctor.agent.core import events as ev
 from proctor.agent.core.budgets import DIMENSIONS, NOTHING, UNLIMITED, Cost
-from proctor.agent.core.evolve_actions import child_cost
+from proctor.agent.core.evolve_actions import child_drew
 from proctor.agent.core.view import View
 from proctor.store.journal.values import Row, Value
 
@@ -57,8 +57,9 @@ def _settled(view: View, event: ev.AgentEvent, held: Mapping[str, Cost]) -> tupl
     if isinstance(event, ev.WaitClosed):
         wait = view.wait(event.wait)
         if wait is not None and wait.kind == "child":
-            cost = child_cost(event.value)
-            return wait.id, held.get(wait.id, NOTHING) if cost is None else cost
+            reserved = held.get(wait.id, NOTHING)
+            cost = child_drew(event.value, reserved)
+            return wait.id, reserved if cost is None else cost
     return None
 
 

@@ -47,6 +47,10 @@ class Cost:
             self.wall_ms - other.wall_ms,
         )
 
+    def most(self, other: "Cost") -> "Cost":
+        """The larger amount in each dimension."""
+        return Cost(*map(max, _amounts(self), _amounts(other)))
+
     def to_json(self) -> dict[str, Any]:
         """Only what is not zero; money as text."""
         if self is NOTHING:
@@ -129,7 +133,7 @@ class Limits:
             return UNLIMITED
         usd = data.get("usd")
         return cls(
-            None if usd is None else Decimal(usd),
+            None if usd is None else Decimal(str(usd)),
             *(None if data.get(n) is None else int(data[n]) for n in DIMENSIONS[1:]),
         )
 

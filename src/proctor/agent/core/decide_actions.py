@@ -126,7 +126,7 @@ def end_attempt(view: View, command: cmd.EndAttempt, now_ms: int) -> Decision:
     if not current or action.state != "running":
         return _late(view, action, command, current)
     # That this attempt had no effect says nothing about an earlier one.
-    proven = command.outcome not in ("refused", "stopped_without_effect")
+    proven = command.outcome not in ("refused", "rejected", "stopped_without_effect")
     outcome = command.outcome if proven or action.past != "unknown" else "lost"
     ended = ev.AttemptEnded(
         action.id,

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from proctor.agent.core import events as ev
 from proctor.agent.core.answers import expiry
-from proctor.agent.core.budgets import Cost, amount
+from proctor.agent.core.budgets import NOTHING, Cost, amount
 from proctor.agent.core.changing import changed
 from proctor.agent.core.locks import Access, Mode
 from proctor.agent.core.view import ActionView, Json, View, WaitView
@@ -134,14 +134,15 @@ def attempt_ended(view: View, event: ev.AttemptEnded, at_ms: int) -> Changes:
 
 def _past(action: ActionView, event: str) -> str:
     """What is known about all attempts of an action after this event of its table. An answer about
-    the key speaks for every attempt of it; a refusal before sending only for its own."""
+    the key speaks for every attempt of it; a refusal, before sending or by the other side, only for
+    its own."""
     if action.effect == "pure":
         return ""
     if event in ("result", "happened", "stated_happened"):
         return "done"
     if event == "repeatable":
         return action.past or "unknown"
-    speaks_for_all = event in ("rejected", "did_not_happen", "stated_not")
+    speaks_for_all = event in ("did_not_happen", "stated_not")
     return "" if speaks_for_all and action.past == "unknown" else action.past
 
 
@@ -209,7 +210,9 @@ def wait_closed(view: View, event: ev.WaitClosed, at_ms: int) -> Changes:
         "open_waits": tuple(w for w in view.open_waits if w != wait.id),
     }
     if wait.kind == "child":
-        changes["budgets"] = view.budgets.settle(wait.id, child_cost(event.value))
+        changes["budgets"] = view.budgets.settle(
+            wait.id, child_drew(event.value, view.budgets.open.get(wait.id, NOTHING))
+        )
     if wait.action is None or wait.kind == "statement":
         return changes
     answered = _answered(_get(view, wait.action), wait, event, view.version + 1)
@@ -228,6 +231,13 @@ def child_cost(value: Any) -> Cost | None:
     """What a subtask's last words say that it has spent; None when they say nothing usable."""
     spent = value.get("spent") if isinstance(value, Mapping) else None
     return None if spent is None else amount(spent)
+
+
+def child_drew(value: Any, held: Cost) -> Cost | None:
+    """What a subtask takes from its parent; None: all that was reserved. One that is stopped may be
+    resumed and spend the rest."""
+    cost = child_cost(value)
+    return cost if cost is None or value.get("state") != "stopped" else cost.most(held)
 
 
 def _answered(action: ActionView, wait: WaitView, event: ev.WaitClosed, seq: int) -> ActionView:

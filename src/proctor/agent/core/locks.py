@@ -61,6 +61,11 @@ class LockTable:
         """Whether `owner` holds a set."""
         return owner in self._held
 
+    @property
+    def is_full(self) -> bool:
+        """Whether somebody holds everything, so that nothing else fits."""
+        return Mode.WRITE.value in self._modes.get((), ())
+
     def fits(self, accesses: Iterable[Access]) -> bool:
         """Whether the whole set is compatible with everything that is held."""
         return not any(
@@ -107,6 +112,10 @@ def startable_in_turn(
     for number, accesses in enumerate(held):
         table.hold(("held", number), accesses)
     for place, accesses in enumerate(queue):
+        if table.is_full:  # only who needs nothing gets past somebody who needs everything
+            if not accesses:
+                yield place
+            continue
         fits = table.fits(accesses)
         table.hold(("queued", place), accesses)  # also one that waits: nobody overtakes it
         if fits:

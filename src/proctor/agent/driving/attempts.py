@@ -1,5 +1,7 @@
 """From ready to running: conditions first, then locks and capacity, then the fenced start."""
 
+from collections.abc import Iterator
+
 from proctor.agent.core import commands as cmd
 from proctor.agent.core.budgets import Cost
 from proctor.agent.core.commands import Refusal
@@ -17,39 +19,73 @@ from proctor.kernel.faults import fault_point
 
 
 async def start_ready(desk: Desk) -> bool:
-    """Open what ready actions have to wait for, start what may start; whether anything was done."""
+    """Open what ready actions have to wait for, start what may start; whether anything was done.
+
+    Tools are asked first, then all that may start is started together: nothing that is allowed in
+    the log waits for another action's tool. What came in meanwhile is taken in before anything
+    starts."""
     before = desk.view.version
     subjects: dict[str, str | None] = {}
     for action in desk.view.unfinished("ready"):
         # One that has not changed since is looked at again when it is its turn to start.
         if desk.looked.get(action.id) is not action:
             await _look_at(desk, action, subjects)
-    started: list[str] = []
     free = desk.setup.slots - len(desk.dispatcher.running)
-    for action_id in runnable(desk.view) if free > 0 else ():
-        found = desk.view.action(action_id)
-        if found is None or found.state != "ready" or desk.held(found):
+    candidates = iter(runnable(desk.view) if free > 0 else ())
+    while free > 0 and (batch := await _startable(desk, candidates, subjects, free)):
+        if await _called_away(desk):
+            break
+        started = [action_id for action_id in batch if _start(desk, action_id, subjects[action_id])]
+        await _execute_all(desk, started)
+        free -= len(started)
+    return desk.view.version != before
+
+
+async def _startable(
+    desk: Desk, candidates: Iterator[str], subjects: dict[str, str | None], most: int
+) -> list[str]:
+    """The next of `candidates` that nothing speaks against, at most `most`."""
+    found: list[str] = []
+    for action_id in candidates:
+        action = desk.view.action(action_id)
+        if action is None or action.state != "ready" or desk.held(action):
             continue
         if action_id not in subjects:
-            await _look_at(desk, found, subjects)
-        if action_id in subjects and await _start(desk, action_id, subjects[action_id]):
-            started.append(action_id)
-            del desk.looked[action_id]
-            if len(started) >= free:
+            await _look_at(desk, action, subjects)
+        if action_id in subjects and await _unopposed(desk, action):
+            found.append(action_id)
+            if len(found) == most:
                 break
-    changed = desk.view.version != before
-    if started:
-        fault_point("agent.attempt.intent")
-        await desk.recorder.flush()
-        fault_point("agent.attempt.started")
-        await _must_own(desk)
-        for action_id in started:
-            _execute(desk, action_id)
-    return changed
+    return found
+
+
+async def _execute_all(desk: Desk, started: list[str]) -> None:
+    if not started:
+        return
+    for action_id in started:
+        del desk.looked[action_id]
+    fault_point("agent.attempt.intent")
+    await desk.recorder.flush()
+    fault_point("agent.attempt.started")
+    await _must_own(desk)
+    for action_id in started:
+        _execute(desk, action_id)
+
+
+async def _called_away(desk: Desk) -> bool:
+    """Whether something came in while a tool's own code was awaited: a cancellation that was
+    acknowledged by now must be read before anything starts."""
+    if desk.asked_tools:
+        desk.asked_tools = desk.mail = False
+        if await desk.recorder.journal.inbox_pending(desk.view.run_id):
+            desk.mail = True
+    return desk.mail or desk.leave
 
 
 async def _look_at(desk: Desk, action: ActionView, subjects: dict[str, str | None]) -> None:
     desk.looked[action.id] = action
+    if desk.view.action(action.id) is not action or desk.view.state not in ("running", "finishing"):
+        return  # the end of another one, which nobody can settle, ended this one or the run
     tool = _tool_of(desk, action)
     if tool is not None:
         await _meet(desk, action, tool, subjects)
@@ -74,10 +110,10 @@ def _tool_of(desk: Desk, action: ActionView) -> Tool | None:
     tool = desk.setup.tools.get(action.tool)
     if tool is None or tool.effect.value != action.effect:
         reason = f"tool {action.tool!r} is not there as it was"
-        desk.recorder.must(cmd.CloseAction(action.id, "invalid", reason))
+        desk.recorder.apply(cmd.CloseAction(action.id, "invalid", reason))
         return None
     if action.attempts >= action.max_attempts and action.effect != "non_repeatable":
-        desk.recorder.must(cmd.CloseAction(action.id, "denied", USED_UP))
+        desk.recorder.apply(cmd.CloseAction(action.id, "denied", USED_UP))
         return None
     return tool
 
@@ -88,11 +124,12 @@ async def _meet(
     """Check the action's conditions; when all are met, note what an approval must be bound to."""
     ruling = desk.setup.permissions.ruling(action.tool, action.arguments)
     if ruling is Ruling.DENY:
-        desk.recorder.must(cmd.CloseAction(action.id, "denied", "not permitted"))
+        desk.recorder.apply(cmd.CloseAction(action.id, "denied", "not permitted"))
         return
     wanted: str | None = None
     if ruling is Ruling.ASK:
         await desk.recorder.flush()  # the tool's own code may take its time
+        desk.asked_tools = True
         wanted = await subject_of(desk, action, tool)
         if wanted is None:
             return
@@ -102,7 +139,7 @@ async def _meet(
     try:
         need = need_of(tool, action)
     except ValueError as error:
-        desk.recorder.must(cmd.CloseAction(action.id, "invalid", str(error)))
+        desk.recorder.apply(cmd.CloseAction(action.id, "invalid", str(error)))
         return
     if need is not None and need.kind not in action.met:
         _open_need(desk, action, need)
@@ -116,7 +153,7 @@ async def subject_of(desk: Desk, action: ActionView, tool: Tool) -> str | None:
         revision = await revision_of(tool, action)
     except ValueError as error:
         if action.state == "ready":
-            desk.recorder.must(cmd.CloseAction(action.id, "invalid", str(error)))
+            desk.recorder.apply(cmd.CloseAction(action.id, "invalid", str(error)))
         return None
     epoch = max(desk.view.epoch, desk.setup.permissions.epoch)
     return subject(action.tool, tool.version, action.arguments, revision, epoch)
@@ -142,9 +179,9 @@ def _open_need(desk: Desk, action: ActionView, need: Need) -> None:
     if not isinstance(answer, Refusal) or answer.code not in ("budget", "invalid"):
         return
     if answer.code == "invalid":
-        desk.recorder.must(cmd.CloseAction(action.id, "invalid", answer.reason))
+        desk.recorder.apply(cmd.CloseAction(action.id, "invalid", answer.reason))
     elif not comes_back(desk.view):  # else it is asked again when something was given back
-        desk.recorder.must(cmd.CloseAction(action.id, "denied", answer.reason))
+        desk.recorder.apply(cmd.CloseAction(action.id, "denied", answer.reason))
 
 
 def child_id(action: ActionView) -> str:
@@ -152,14 +189,25 @@ def child_id(action: ActionView) -> str:
     return f"sub-{action.op_key.removeprefix('sha256:')[:32]}"
 
 
-async def _start(desk: Desk, action_id: str, approval: str | None) -> bool:
+async def _unopposed(desk: Desk, action: ActionView) -> bool:
+    """Whether the world allows the action now, as its tool says; else it ends here."""
+    tool = desk.setup.tools.get(action.tool)
+    if tool is None:
+        return False
+    if type(tool).preconditions is Tool.preconditions:
+        return True
+    await desk.recorder.flush()  # the tool's own code may take its time
+    desk.asked_tools = True
+    objection = await unmet(tool, action)
+    if objection is not None:
+        desk.recorder.apply(cmd.CloseAction(action.id, "invalid", objection))
+    return objection is None
+
+
+def _start(desk: Desk, action_id: str, approval: str | None) -> bool:
     action = desk.view.action(action_id)
     tool = desk.setup.tools.get(action.tool) if action is not None else None
     if action is None or tool is None:
-        return False
-    objection = await _objection(desk, action, tool)
-    if objection is not None:
-        desk.recorder.must(cmd.CloseAction(action_id, "invalid", objection))
         return False
     reserve = _tool_time(desk, tool)
     if reserve.tool_ms < tool.timeout_s * 1000 and reserve.tool_ms and comes_back(desk.view):
@@ -169,16 +217,9 @@ async def _start(desk: Desk, action_id: str, approval: str | None) -> bool:
     )
     if isinstance(answer, Refusal):
         if answer.code in ("budget", "attempts"):
-            desk.recorder.must(cmd.CloseAction(action_id, "denied", answer.reason))
+            desk.recorder.apply(cmd.CloseAction(action_id, "denied", answer.reason))
         return False
     return True
-
-
-async def _objection(desk: Desk, action: ActionView, tool: Tool) -> str | None:
-    if type(tool).preconditions is Tool.preconditions:
-        return None
-    await desk.recorder.flush()  # the tool's own code may take its time
-    return await unmet(tool, action)
 
 
 def _tool_time(desk: Desk, tool: Tool) -> Cost:

@@ -10,7 +10,7 @@ from proctor.agent.driving.children import ensure_children
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.failing import is_its_own, record_failure
 from proctor.agent.driving.finishing import finish, time_left
-from proctor.agent.driving.intake import take_in
+from proctor.agent.driving.intake import look_again, take_in
 from proctor.agent.driving.judging import no_more, verify
 from proctor.agent.driving.loading import read_view
 from proctor.agent.driving.recorder import LostRun, Recorder
@@ -53,6 +53,11 @@ class Coordinator:
             self._desk.leave = True
             self._desk.wake()
 
+    @property
+    def finishing(self) -> bool:
+        """Whether the run is being ended: it may wait for its subtasks to be cancelled."""
+        return self._desk is not None and self._desk.view.state == "finishing"
+
     async def drive(self) -> View:
         """Drive the run until it ends, can only wait, or is handed over; the view then.
 
@@ -82,10 +87,13 @@ class Coordinator:
             return desk.view
         finally:
             end_listening()
-            for task in (keeper, driver):
-                task.cancel()
-            await asyncio.wait({keeper, driver})
-            await desk.clear()
+            driver.cancel()
+            try:
+                await asyncio.wait({driver})
+                await desk.clear()  # which may take its time: the run is still ours
+            finally:
+                keeper.cancel()
+                await asyncio.wait({keeper})
             if not driver.cancelled() and (failure := driver.exception()) is not None:
                 await self._give_up(desk.recorder.lease, failure)
             # Only now, when nothing of this run is under way here, may another begin.
@@ -146,8 +154,10 @@ class Coordinator:
         await take_over(desk)
         while True:
             await take_in(desk)
-            if desk.view.ended and not desk.mail and not desk.dispatcher.stays():
+            if desk.view.ended and not desk.mail and not desk.stays_on():
                 await desk.recorder.flush()
+                if await look_again(desk):
+                    continue
                 break
             if desk.leave:
                 break
@@ -158,6 +168,8 @@ class Coordinator:
                     await desk.recorder.flush()
                 continue
             await desk.recorder.flush()
+            if self._leaving:
+                continue
             if not desk.woken and not desk.mail and not _stays(desk):
                 break
             await self._sleep(desk)
@@ -192,7 +204,8 @@ class Coordinator:
             if desk.turn is None and "running" not in states and not unresolved(desk.view):
                 return await next_turn(desk)
         held = any(desk.held(action) for action in desk.view.unfinished("ready"))
-        if not desk.busy and not held and desk.view.waiting():
+        others = not desk.busy and not held and not desk.mail and not desk.leave
+        if others and desk.view.waiting():
             desk.recorder.must(cmd.Move("block", "only others can go on"))
             return True
         return False

@@ -29,7 +29,10 @@ class Desk:
         self.policy = policy
         recorder.delivered = self._delivered
         timing = setup.timing
-        self.dispatcher = Dispatcher(setup.clock, self.ended_attempt, timing.grace_s, timing.late_s)
+        lingering = hub.lingering(recorder.view.run_id)
+        self.dispatcher = Dispatcher(
+            setup.clock, self.ended_attempt, timing.grace_s, timing.late_s, lingering
+        )
         self.attempts: deque[Ended] = deque()
         self.replies: deque[tuple[int, Proposal | BaseException]] = deque()
         self.commands: deque[cmd.Command] = deque()
@@ -44,7 +47,9 @@ class Desk:
         self.woken = False
         self.alarm = Alarm(setup.clock, self._look)
         self.mail = True
+        self.asked_tools = False  # whether a tool's own code was awaited since mail was read
         self.closing_since: float | None = None
+        self.ended_since: float | None = None
         self.lease_until = 0.0
         self.kept_at = 0  # the version of the last snapshot, or of the first look
         self.leave = False
@@ -72,6 +77,16 @@ class Desk:
         if action.effect == "idempotent":
             return self.dispatcher.stays(action.id)
         return self.dispatcher.lives(action.id)
+
+    def stays_on(self) -> bool:
+        """Whether the end of an execution is still awaited though the run has ended: for at most
+        `grace_s` after that."""
+        if not self.dispatcher.stays():
+            return False
+        now = self.setup.clock.monotonic()
+        if self.ended_since is None:
+            self.ended_since = now
+        return now < self.ended_since + self.setup.timing.grace_s
 
     def _delivered(self, run_id: str) -> None:
         """Whoever drives that run here is told, now that there is something to read."""
@@ -122,6 +137,6 @@ class Desk:
         tasks = [task for task in self._tasks if not task.done()]
         for task in tasks:
             task.cancel()
-        await self.dispatcher.close()
+        await self.dispatcher.close(waits=not self.view.ended)
         if tasks:
             await asyncio.wait(tasks, timeout=self.setup.timing.grace_s)

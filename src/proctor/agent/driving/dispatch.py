@@ -31,7 +31,10 @@ class Dispatcher:
         ended: Callable[[Ended], None],
         grace_s: float = GRACE_S,
         late_s: float = LATE_S,
+        lingering: "set[Execution] | None" = None,
     ) -> None:
+        """`lingering`: this run's executions that run on in this process, also those of drivers
+        before this one (`Hub.lingering`)."""
         self._clock = clock
         self._ended = ended
         self._grace_s = grace_s
@@ -39,7 +42,8 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._alarm = Alarm(clock, self._look_at_time)
         self.running: dict[str, Execution] = {}
-        self.lingering: set[Execution] = set()  # how they ended was told, and they run on
+        # How they ended was told, and they run on.
+        self.lingering: set[Execution] = set() if lingering is None else lingering
 
     def lives(self, action_id: str) -> bool:
         """Whether an execution of this action runs here, also one whose time was up."""
@@ -107,19 +111,27 @@ class Dispatcher:
             execution.stopped.set()
             self._tell(execution)
 
-    async def close(self) -> None:
-        """Give up everything that still runs in this process and wait for its tasks."""
+    async def close(self, *, waits: bool = True) -> None:
+        """Give up everything that still runs in this process and wait for its tasks. What cannot be
+        cancelled is awaited (if `waits`) until it is late, and then runs on: whoever drives the run
+        here next knows of it."""
         left = [*self.running.values(), *self.lingering]
         for execution in left:  # also what it starts from now on
             execution.stopping = True
         for execution in left:
             await stop_groups(execution.groups, self._clock, self._grace_s)
         self._alarm.stop()
-        tasks = [task for task in self._tasks if not task.done()]
+        for execution in self.running.values():
+            self._linger(execution, self._late_s)
+        self.running.clear()
+        kept = {e.work for e in self.lingering if e.tool.cancel is Cancel.NONE}
+        tasks = [task for task in self._tasks if not task.done() and task not in kept]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=self._grace_s)
+        for action_id in {e.action.id for e in self.lingering if waits and e.work in kept}:
+            await self.ends(action_id)
 
     # --- one execution
 

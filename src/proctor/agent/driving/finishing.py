@@ -28,10 +28,12 @@ async def finish(desk: Desk) -> bool:
     _stop_running(desk)
     begun = ask_unknown(desk)
     _undo(desk)
-    if desk.view.unfinished("ready"):
+    if desk.view.unfinished("ready") and time_left(desk) > 0:
         begun = await start_ready(desk) or begun
     if time_left(desk) <= 0:
         _give_up(desk)
+        if _child_time_left(desk) <= 0:
+            _give_up_children(desk)
     found = desk.recorder.apply(cmd.End())
     if end_of(found):
         tell_parent(desk)
@@ -69,13 +71,20 @@ async def _stop(desk: Desk, action: ActionView) -> None:
         desk.wake()
 
 
-def time_left(desk: Desk) -> float:
+def time_left(desk: Desk, more_s: float = 0.0) -> float:
     """Seconds until what is not cleaned up is given up; 0 when nothing is to be cleaned up. The
     time is reckoned from the log, and a worker that has just come has `grace_s` of its own."""
     if desk.closing_since is None:
         return 0.0
     gone = desk.setup.clock.monotonic() - desk.closing_since
-    return max(0.0, desk.setup.timing.cancel_s - gone)
+    return max(0.0, desk.setup.timing.cancel_s + more_s - gone)
+
+
+def _child_time_left(desk: Desk) -> float:
+    """Seconds until subtasks are given up. They have as much time as this run and begin later, so
+    that they are waited for a little longer."""
+    timing = desk.setup.timing
+    return time_left(desk, timing.poll_s + 2 * timing.grace_s)
 
 
 def _gone_before(desk: Desk) -> float:
@@ -99,6 +108,9 @@ def _give_up(desk: Desk) -> None:
 
     for action in desk.view.unfinished("ready"):  # compensations
         desk.recorder.apply(cmd.CloseAction(action.id, "cancelled", _OVER))
+
+
+def _give_up_children(desk: Desk) -> None:
     for wait in desk.view.waiting("child"):  # each was told to end
         closing = cmd.CloseWait(wait.id, "cancelled", "runtime", None, _OVER, source="runtime")
         desk.recorder.apply(closing)

@@ -42,6 +42,15 @@ async def take_in(desk: Desk) -> None:
     _timers(desk, due)
 
 
+async def look_again(desk: Desk) -> bool:
+    """Read the inbox now, whoever wrote to it; whether that changed anything. What was acknowledged
+    before the end counts before the end."""
+    before = desk.view.version
+    desk.mail = True
+    await take_in(desk)
+    return desk.view.version != before
+
+
 async def _attempt(desk: Desk, ended: Ended) -> None:
     evidence = dict(ended.evidence) | await kept(desk, ended.whole)
     fault_point("agent.result.arrived")

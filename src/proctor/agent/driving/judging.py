@@ -9,7 +9,7 @@ from typing import Any
 from proctor.agent.core import commands as cmd
 from proctor.agent.core.view import View
 from proctor.agent.driving.desk import Desk
-from proctor.agent.driving.intake import revision_of
+from proctor.agent.driving.intake import look_again, revision_of
 from proctor.agent.verify import Check, checks_of, judge, review, review_subject
 from proctor.kernel.faults import fault_point
 
@@ -33,6 +33,8 @@ async def verify(desk: Desk) -> bool:
     checks = checks_of(desk.view)
     if desk.judging is None:  # results are durable before anybody judges by them
         await desk.recorder.flush()
+    if (desk.judged or not checks) and await look_again(desk):
+        return True
     if not checks:
         _judge(desk, ())
         return True

@@ -30,14 +30,14 @@ async def take_over(desk: Desk) -> None:
         await _lost(desk, action)
     await _check_workspace(desk, changed_by)
     await _check_approvals(desk)
-    _check_budget(desk)
     turn = desk.view.open_turn
     if turn is not None:
         recorder.must(cmd.CloseTurn(turn.number, "the worker that asked was lost"))
     await recorder.flush()
     fault_point("agent.recovered")
     await ensure_children(desk)
-    await take_in(desk)
+    await take_in(desk)  # what was acknowledged counts before the time that is spent
+    _check_budget(desk)
     fault_point("agent.recovery.done")
 
 
