@@ -166,3 +166,28 @@ def test_an_environment_that_is_not_healthy_is_no_score(tmp_path):
         "environment",
         "fatal",
     )
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_nothing_of_the_tests_runs_on_beside_the_next_agent(name, need, tmp_path):
+    """What the tests start has their variables, which the next agent could read."""
+    left = (
+        'setsid sh -c "echo > up.txt; exec sleep 3571" >/dev/null 2>&1 </dev/null &\n'
+        "while [ ! -e up.txt ]; do sleep 0.01; done\n"
+    )
+    agent = (
+        f"cat; echo done >> done.txt; cat > mine.sh <<'END'\n{left}END\n"
+        "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c '^JUDGED_WITH='"
+    )
+    tests = '#!/bin/sh\nsh ./mine.sh\necho 1 > "$LOGS_DIR/verifier/reward.txt"\n'
+    parts = {"steps/one/tests/test.sh": tests, "steps/two/tests/test.sh": tests}
+    toml = steps(("one", ""), ("two", ""))
+    toml["task.toml"] += '[verifier.env]\nJUDGED_WITH = "word"\n'
+    write(tmp_path / "set/t", SHARED, toml, step("one", 1), step("two", 2), parts)
+    report = run(
+        tmp_path / "set", tmp_path / "results", {"id": "command", "command": agent},
+        environment=place(name, need),
+    )  # fmt: skip
+    record = records(report.run_dir)["t"]
+    assert record["metrics"]["passed"] is True, record
+    assert record["final_answer"].split("\n")[:2] == ["Step two.", "0"]

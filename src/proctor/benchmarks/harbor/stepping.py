@@ -66,7 +66,8 @@ async def set_up(step: StepJob, session: EnvironmentSession, workdir: str) -> No
 
 
 async def clear_verifier(session: EnvironmentSession) -> None:
-    """Take away the tests and what they wrote, before the agent goes on."""
+    """Take away the tests and what they wrote, before the agent goes on; what they left running
+    is killed with the tests."""
     await session.remove(session.paths.tests)
     await session.remove(posixpath.join(session.paths.logs, "verifier"))
     await session.remove(session.paths.solution)
