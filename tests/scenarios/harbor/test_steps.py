@@ -145,15 +145,18 @@ def test_a_step_has_its_own_time_limit(tmp_path):
     assert "0.5 s" in issue["message"]
 
 
-def test_a_setup_that_fails_is_the_tasks_fault_and_no_score(tmp_path):
-    broken = {"steps/two/workdir/setup.sh": "#!/bin/sh\necho no >&2\nexit 3\n"}
+@pytest.mark.parametrize(("name", "severity"), [("one", "fatal"), ("two", "error")])
+def test_a_setup_that_fails_is_the_tasks_fault_and_no_score(name, severity, tmp_path):
+    """In a later step an agent may have caused it, which must void no official value."""
+    broken = {f"steps/{name}/workdir/setup.sh": "#!/bin/sh\necho no >&2\nexit 3\n"}
     toml = steps(("one", ""), ("two", ""))
     write(tmp_path / "set/t", SHARED, toml, step("one", 1), step("two", 2), broken)
     record = records(run(tmp_path / "set", tmp_path / "results").run_dir)["t"]
     assert record["metrics"] == {}
-    (issue,) = [i for i in record["issues"] if i["severity"] == "fatal"]
+    (issue,) = record["issues"]
     assert (issue["cause"], issue["phase"]) == ("benchmark", "prepare")
-    assert "setup.sh of step 'two' failed (exit code 3): no" in issue["message"]
+    assert issue["severity"] == severity
+    assert f"setup.sh of step '{name}' failed (exit code 3): no" in issue["message"]
 
 
 def test_an_environment_that_is_not_healthy_is_no_score(tmp_path):
