@@ -194,3 +194,43 @@ def test_nothing_of_the_tests_runs_on_beside_the_next_agent(name, need, tmp_path
     record = records(report.run_dir)["t"]
     assert record["metrics"]["passed"] is True, record
     assert record["final_answer"].split("\n")[:2] == ["Step two.", "0"]
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_the_files_of_a_step_win_over_what_lies_in_their_places(name, need, tmp_path):
+    agent = (
+        "echo done >> done.txt; [ -e begun.txt ] || {"
+        " mkdir -p two.txt/x; echo x > two.txt/x/y; echo x > sub; mkdir -p setup.sh;"
+        " ln -s /tmp link; }; cat two.txt sub/deep link/z; ls"
+    )
+    files = {
+        "workdir/setup.sh": "#!/bin/sh\necho setup > begun.txt\n",
+        "workdir/two.txt": "2\n",
+        "workdir/sub/deep": "deep\n",
+        "workdir/link/z": "z\n",
+    }
+    toml = steps(("one", ""), ("two", ""))
+    write(tmp_path / "set/t", SHARED, toml, step("one", 1), step("two", 2))
+    write(tmp_path / "set/t", {f"steps/two/{path}": text for path, text in files.items()})
+    report = run(
+        tmp_path / "set", tmp_path / "results", {"id": "command", "command": agent},
+        environment=place(name, need),
+    )  # fmt: skip
+    record = records(report.run_dir)["t"]
+    assert record["metrics"] == {"passed": True, "reward": 1.0}, record
+    seen = record["final_answer"].split()
+    assert seen[:3] == ["2", "deep", "z"]
+    assert {"begun.txt", "done.txt", "given.txt"} <= set(seen)
+
+
+def test_a_step_that_its_agent_keeps_from_being_healthy_is_no_score_and_voids_nothing(tmp_path):
+    check = '[steps.healthcheck]\ncommand = "test ! -e bad.txt"\ninterval_sec = 0.01\nretries = 2\n'
+    toml = steps(("one", ""), ("two", check))
+    write(tmp_path / "set/t", SHARED, toml, step("one", 1), step("two", 2))
+    command = {"id": "command", "command": "echo done >> done.txt; echo > bad.txt"}
+    record = records(run(tmp_path / "set", tmp_path / "results", command).run_dir)["t"]
+    assert record["metrics"] == {}
+    (issue,) = record["issues"]
+    found = issue["severity"], issue["cause"], issue["code"]
+    assert found == ("error", "agent", "environment_spoiled"), issue
+    assert "(unhealthy)" in issue["message"]
