@@ -8,6 +8,11 @@ from tests.scenarios.harbor.driving import attempt, codes, make_task, opened
 
 from proctor.benchmarks.harbor import Harbor
 from proctor.benchmarks.harbor.benchmark import HarborOptions
+from proctor.benchmarks.harbor.grading import Verdict
+from proctor.benchmarks.harbor.reward import NoReward, Reward
+from proctor.environments.bubblewrap import BubblewrapEnvironment
+from proctor.environments.contract import ExecResult
+from proctor.environments.local import LocalEnvironment
 from proctor.evals.contracts import PreparedTask, RunResult
 from proctor.kernel.errors import EnvironmentFault, EvaluatorFault
 from proctor.kernel.issues import Cause, Phase, Severity
@@ -253,3 +258,49 @@ def test_without_an_environment_there_is_no_grading(tmp_path):
     task = make_task(tmp_path / "t", HONEST)
     with pytest.raises(EvaluatorFault, match="use mode reuse"):
         asyncio.run(Harbor().evaluate(PreparedTask(task, task.input), RunResult(), None))
+
+
+@pytest.mark.parametrize("environment", [LocalEnvironment, BubblewrapEnvironment])
+@pytest.mark.parametrize(
+    "agent",
+    [
+        'rm -f "$OUT/test-stdout.txt"; mkdir "$OUT/test-stdout.txt"',
+        'cp -R "$OUT" kept; rm -r "$OUT"; ln -s "$PWD/kept" "$OUT"',
+        'rm -r "$OUT"; echo 1 > "$OUT"',
+    ],
+)
+def test_the_place_of_the_output_spoiled_by_what_the_tests_run(tmp_path, environment, agent, need):
+    need(not (problems := environment().requirements()), "; ".join(problems))
+    task = make_task(
+        tmp_path / "t", f'OUT="$LOGS_DIR/verifier"; echo 0 > {REWARD}; echo said; . ./mine.sh\n'
+    )
+
+    async def write(session):
+        await session.write("mine.sh", agent.encode())
+
+    found = evaluate(task, write, environment=environment())
+    assert found.artifacts["verifier/test-stdout.txt"] == b"said\n"
+    if "test-stdout" in agent:
+        assert dict(found.metrics) == {"passed": False, "reward": 0.0}
+    else:
+        assert set(codes(found)) <= {"reward_not_a_file", "reward_missing"}
+        assert found.metrics == {}
+
+
+def test_memory_that_ran_out_in_the_tests_is_said_beside_the_reward(tmp_path, need):
+    need(not (problems := BubblewrapEnvironment().requirements()), "; ".join(problems))
+    big = "python3 -c 'bytearray(400_000_000)'"
+    task = make_task(tmp_path / "t", f"{big} && echo 1 > {REWARD} || echo 0 > {REWARD}\n")
+    limited = Harbor(HarborOptions(grading_memory_mb=100))
+    found = evaluate(task, benchmark=limited, environment=BubblewrapEnvironment())
+    assert found.metrics["reward"] == 0.0
+    told = found.evidence["verifier"]["out_of_memory"]
+    assert codes(found) == (["tests_out_of_memory"] if told else [])
+
+
+def test_a_verdict_after_memory_ran_out_is_doubtful():
+    outcome = ExecResult(0, "", "", out_of_memory=True)
+    (issue,) = Verdict(Reward({"reward": 0.0}, "reward.txt"), outcome).warnings
+    assert (issue.severity, issue.code) == (Severity.WARNING, "tests_out_of_memory")
+    assert Verdict(NoReward("reward_missing", "none"), outcome).warnings == ()
+    assert Verdict(Reward({"reward": 0.0}, "reward.txt"), ExecResult(0, "", "")).warnings == ()

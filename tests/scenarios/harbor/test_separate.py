@@ -112,3 +112,23 @@ def test_both_images_are_built_from_their_own_recipes(engine, need, tmp_path):
     record = graded(tmp_path, own, parts, command=command)
     assert record["metrics"] == {"passed": True, "reward": 1.0}, record
     assert record["issues"] == []
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
+@pytest.mark.parametrize(
+    "agent",
+    [
+        "rm -rf out.txt; mkdir out.txt; echo x > out.txt/x",
+        "rm -rf tree; echo x > tree",
+        "rm -rf tree; mkdir -p tree/file; echo x > tree/file/x; echo x > tree/folder",
+    ],
+)
+def test_a_folder_in_place_of_a_file_is_a_wrong_answer(name, agent, need, tmp_path):
+    parts = {
+        "environment/out.txt": "empty\n",
+        "environment/tree/file": "f\n",
+        "environment/tree/folder/f": "f\n",
+    }
+    record = graded(tmp_path, place(name, need), parts, command=agent)
+    assert record["metrics"] == {"passed": False, "reward": 0.0}, record
+    assert {i["code"] for i in record["issues"]} <= {"artifact_missing"}

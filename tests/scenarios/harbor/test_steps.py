@@ -145,15 +145,18 @@ def test_a_step_has_its_own_time_limit(tmp_path):
     assert "0.5 s" in issue["message"]
 
 
-def test_a_setup_that_fails_is_the_tasks_fault_and_no_score(tmp_path):
-    broken = {"steps/two/workdir/setup.sh": "#!/bin/sh\necho no >&2\nexit 3\n"}
+@pytest.mark.parametrize(("name", "severity"), [("one", "fatal"), ("two", "error")])
+def test_a_setup_that_fails_is_the_tasks_fault_and_no_score(name, severity, tmp_path):
+    """In a later step an agent may have caused it, which must void no official value."""
+    broken = {f"steps/{name}/workdir/setup.sh": "#!/bin/sh\necho no >&2\nexit 3\n"}
     toml = steps(("one", ""), ("two", ""))
     write(tmp_path / "set/t", SHARED, toml, step("one", 1), step("two", 2), broken)
     record = records(run(tmp_path / "set", tmp_path / "results").run_dir)["t"]
     assert record["metrics"] == {}
-    (issue,) = [i for i in record["issues"] if i["severity"] == "fatal"]
+    (issue,) = record["issues"]
     assert (issue["cause"], issue["phase"]) == ("benchmark", "prepare")
-    assert "setup.sh of step 'two' failed (exit code 3): no" in issue["message"]
+    assert issue["severity"] == severity
+    assert f"setup.sh of step '{name}' failed (exit code 3): no" in issue["message"]
 
 
 def test_an_environment_that_is_not_healthy_is_no_score(tmp_path):
@@ -166,3 +169,68 @@ def test_an_environment_that_is_not_healthy_is_no_score(tmp_path):
         "environment",
         "fatal",
     )
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_nothing_of_the_tests_runs_on_beside_the_next_agent(name, need, tmp_path):
+    """What the tests start has their variables, which the next agent could read."""
+    left = (
+        'setsid sh -c "echo > up.txt; exec sleep 3571" >/dev/null 2>&1 </dev/null &\n'
+        "while [ ! -e up.txt ]; do sleep 0.01; done\n"
+    )
+    agent = (
+        f"cat; echo done >> done.txt; cat > mine.sh <<'END'\n{left}END\n"
+        "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c '^JUDGED_WITH='"
+    )
+    tests = '#!/bin/sh\nsh ./mine.sh\necho 1 > "$LOGS_DIR/verifier/reward.txt"\n'
+    parts = {"steps/one/tests/test.sh": tests, "steps/two/tests/test.sh": tests}
+    toml = steps(("one", ""), ("two", ""))
+    toml["task.toml"] += '[verifier.env]\nJUDGED_WITH = "word"\n'
+    write(tmp_path / "set/t", SHARED, toml, step("one", 1), step("two", 2), parts)
+    report = run(
+        tmp_path / "set", tmp_path / "results", {"id": "command", "command": agent},
+        environment=place(name, need),
+    )  # fmt: skip
+    record = records(report.run_dir)["t"]
+    assert record["metrics"]["passed"] is True, record
+    assert record["final_answer"].split("\n")[:2] == ["Step two.", "0"]
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_the_files_of_a_step_win_over_what_lies_in_their_places(name, need, tmp_path):
+    agent = (
+        "echo done >> done.txt; [ -e begun.txt ] || {"
+        " mkdir -p two.txt/x; echo x > two.txt/x/y; echo x > sub; mkdir -p setup.sh;"
+        " ln -s /tmp link; }; cat two.txt sub/deep link/z; ls"
+    )
+    files = {
+        "workdir/setup.sh": "#!/bin/sh\necho setup > begun.txt\n",
+        "workdir/two.txt": "2\n",
+        "workdir/sub/deep": "deep\n",
+        "workdir/link/z": "z\n",
+    }
+    toml = steps(("one", ""), ("two", ""))
+    write(tmp_path / "set/t", SHARED, toml, step("one", 1), step("two", 2))
+    write(tmp_path / "set/t", {f"steps/two/{path}": text for path, text in files.items()})
+    report = run(
+        tmp_path / "set", tmp_path / "results", {"id": "command", "command": agent},
+        environment=place(name, need),
+    )  # fmt: skip
+    record = records(report.run_dir)["t"]
+    assert record["metrics"] == {"passed": True, "reward": 1.0}, record
+    seen = record["final_answer"].split()
+    assert seen[:3] == ["2", "deep", "z"]
+    assert {"begun.txt", "done.txt", "given.txt"} <= set(seen)
+
+
+def test_a_step_that_its_agent_keeps_from_being_healthy_is_no_score_and_voids_nothing(tmp_path):
+    check = '[steps.healthcheck]\ncommand = "test ! -e bad.txt"\ninterval_sec = 0.01\nretries = 2\n'
+    toml = steps(("one", ""), ("two", check))
+    write(tmp_path / "set/t", SHARED, toml, step("one", 1), step("two", 2))
+    command = {"id": "command", "command": "echo done >> done.txt; echo > bad.txt"}
+    record = records(run(tmp_path / "set", tmp_path / "results", command).run_dir)["t"]
+    assert record["metrics"] == {}
+    (issue,) = record["issues"]
+    found = issue["severity"], issue["cause"], issue["code"]
+    assert found == ("error", "agent", "environment_spoiled"), issue
+    assert "(unhealthy)" in issue["message"]

@@ -2,10 +2,11 @@
 
 import asyncio
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.scenarios.runtime.plugins import Agent, Answers
+from tests.scenarios.runtime.plugins import Agent, Answers, tasks
 from tests.scenarios.runtime.runs import run
 
 from proctor.environments.local import LocalEnvironment
@@ -93,6 +94,9 @@ FAULTS = {
 def test_a_fault_keeps_the_cause_of_where_it_was_raised(tmp_path, phase, cause):
     outcome = run(tmp_path, *raising(phase, FAULTS[cause]))
     (issue,) = outcome.record()["issues"]
+    if (phase, cause) == ("collect", "environment"):  # the agent has worked in it
+        assert outcome.codes() == ["error collect agent environment_spoiled"]
+        return
     assert (issue["phase"], issue["cause"]) == (phase, cause)
     lost = phase != "evaluate" or cause == "environment"
     assert issue["severity"] == ("fatal" if lost else "error")
@@ -163,3 +167,97 @@ def test_an_agent_that_ends_badly_is_still_graded(tmp_path, result, codes, statu
     record = outcome.record()
     assert outcome.codes() == codes
     assert (record["status"], record["metrics"]) == (status, {"right": result.final_answer == "a"})
+
+
+@pytest.mark.parametrize("fault_code", ["environment", "refused_path", "cannot_start", "no_answer"])
+def test_an_environment_that_fails_after_its_agent_is_spoiled_and_voids_nothing(
+    tmp_path, fault_code
+):
+    tried = []
+
+    class Graded(Answers):
+        given = tasks("a", "a")
+
+        async def evaluate(self, prepared, result, session):
+            if prepared.id == "t1":
+                tried.append(prepared.id)
+                raise EnvironmentFault("rm does nothing", code=fault_code)
+            return Evaluation(metrics={"right": True})
+
+    outcome = run(
+        tmp_path, Graded, Agent, evaluation_mode="reuse", max_retries=2, retry_backoff_s=0
+    )
+    assert outcome.codes() == [
+        "error evaluate agent environment_spoiled",
+        "warning evaluate agent not_retried",
+    ]
+    assert tried == ["t1"]  # no other try for the agent that did it
+    record = outcome.record()
+    assert (record["status"], record["metrics"]) == ("eval_error", {})
+    assert f"({fault_code}): rm does nothing" in record["issues"][0]["message"]
+    series = outcome.report.metrics.primary_series
+    assert (series.evaluated, series.unavailable, series.invalidated) == (1, 1, 0)
+    assert series.value == 1.0
+
+
+@pytest.mark.parametrize("fault_code", ["environment_gone", "engine_unreachable", "unkillable"])
+def test_what_no_agent_does_to_its_environment_stays_fatal(tmp_path, fault_code):
+    class Graded(Answers):
+        async def evaluate(self, prepared, result, session):
+            raise EnvironmentFault("away", code=fault_code)
+
+    outcome = run(tmp_path, Graded, Agent, evaluation_mode="reuse")
+    assert outcome.codes() == [f"fatal evaluate environment {fault_code}"]
+
+
+def test_an_environment_that_is_not_there_any_more_was_not_spoiled(tmp_path):
+    class Graded(Answers):
+        async def evaluate(self, prepared, result, session):
+            await session.write("begun", b"")
+            shutil.rmtree(Path(session.paths.workspace).parent)
+            raise EnvironmentFault("cannot write")
+
+    outcome = run(tmp_path, Graded, Agent, evaluation_mode="reuse")
+    assert outcome.codes() == ["fatal evaluate environment environment"]
+
+
+@pytest.mark.parametrize("mode", ["none", "fresh"])
+def test_no_agent_worked_in_an_environment_that_only_grades(tmp_path, mode):
+    class Graded(Answers):
+        async def evaluate(self, prepared, result, session):
+            raise EnvironmentFault("cannot write")
+
+    outcome = run(tmp_path, Graded, Agent, evaluation_mode=mode)
+    assert outcome.codes() == ["fatal evaluate environment environment"]
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "codes"),
+    [
+        ("prepare", EnvironmentFault("x"), ["error prepare agent environment_spoiled"]),
+        ("prepare", BenchmarkFault("x"), ["error prepare benchmark benchmark"]),
+        ("prepare", ValueError("x"), ["error prepare benchmark prepare_failed"]),
+        ("prepare", ModelFault("x"), ["fatal prepare model_provider model"]),
+        ("start", EnvironmentFault("x"), ["error run agent environment_spoiled"]),
+        ("start", ModelFault("x"), ["fatal run model_provider model"]),
+    ],
+)
+def test_a_further_step_that_cannot_begin(tmp_path, where, error, codes):
+    class Stepped(Answers):
+        async def prepare_step(self, prepared, session):
+            if where == "prepare":
+                raise error
+            return prepared
+
+        async def evaluate(self, prepared, result, session):
+            return Evaluation(next_step=replace(prepared, step="two"))
+
+    class Tested(Agent):
+        async def start(self, session, task, context):
+            if task.step == "two":
+                raise error
+            return await super().start(session, task, context)
+
+    outcome = run(tmp_path, Stepped, Tested, evaluation_mode="reuse")
+    assert outcome.codes() == codes
+    assert outcome.record()["metrics"] == {}

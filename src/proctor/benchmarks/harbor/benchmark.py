@@ -139,7 +139,12 @@ class Harbor(Benchmark):
         if (step := current(job, prepared)) is not None:
             return await self._grade_step(job, step, prepared, session)
         verdict = await self._verdict(job, prepared.task, session)
-        return evaluated(verdict.reward, {"verifier": verdict.verifier}, verdict.artifacts())
+        return evaluated(
+            verdict.reward,
+            {"verifier": verdict.verifier},
+            verdict.artifacts(),
+            warnings=verdict.warnings,
+        )
 
     async def _grade_step(
         self, job: VerifierJob, step: StepJob, prepared: PreparedTask, session: EnvironmentSession
@@ -150,12 +155,13 @@ class Harbor(Benchmark):
         if len(done) < len(job.steps) and goes_on(step, verdict.reward):
             await clear_verifier(session)
             following = step_of(prepared.task, job.steps, len(done), done)
-            return Evaluation(artifacts=artifacts, next_step=following)
+            return Evaluation(artifacts=artifacts, next_step=following, issues=verdict.warnings)
         return evaluated(
             total(done, final=job.final),
             {"steps": done, "dropped_steps": [s.name for s in job.steps[len(done) :]]},
             artifacts,
             complete=len(done) == len(job.steps),
+            warnings=verdict.warnings,
         )
 
     async def _verdict(

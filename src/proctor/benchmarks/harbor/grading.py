@@ -48,7 +48,21 @@ class Verdict:
             "duration_s": round(self.outcome.duration_s, 3),
             "timed_out": self.outcome.timed_out,
             "truncated": self.outcome.truncated,
+            "out_of_memory": self.outcome.out_of_memory,
         }
+
+    @property
+    def warnings(self) -> tuple[Issue, ...]:
+        """What makes a verdict doubtful: a part of the tests that memory ran out for may have
+        been taken for a wrong answer."""
+        if not self.outcome.out_of_memory or isinstance(self.reward, NoReward):
+            return ()
+        message = "a program of the tests ran out of memory: the reward may say no more than that"
+        return (
+            Issue(
+                Severity.WARNING, Phase.EVALUATE, Cause.EVALUATOR, "tests_out_of_memory", message
+            ),
+        )
 
     def artifacts(self, below: str = "") -> dict[str, Path | bytes]:
         """The output of the tests by its name among the attempt's artifacts."""
@@ -82,9 +96,12 @@ async def verdict_of(
         timeout_s=job.timeout_s,
         resources=Resources(memory_mb=memory_mb),
     )
+    if not job.separate:
+        # What the tests left running holds their variables and could still change the reward.
+        await session.kill_processes()
     verdict = Verdict(await _verdict(session, output, outcome, job), outcome)
     if outcome.stdout:
-        await session.write(posixpath.join(output, STDOUT_FILE), _stdout(outcome))
+        await _leave_output(session, posixpath.join(output, STDOUT_FILE), _stdout(outcome))
     return verdict
 
 
@@ -99,6 +116,16 @@ async def _clear(session: EnvironmentSession, output: str) -> None:
         await session.remove(session.paths.logs)
         await _make_output(session, output)
     await session.remove(session.paths.tests)
+
+
+async def _leave_output(session: EnvironmentSession, path: str, output: bytes) -> None:
+    """Show the output inside too. What the tests ran may have spoiled its place: that changes no
+    verdict, and the attempt's artifacts hold the output anyway."""
+    try:
+        await session.write(path, output)
+    except EnvironmentFault as fault:
+        if fault.fault_code == "environment_gone":
+            raise
 
 
 async def _make_output(session: EnvironmentSession, output: str) -> None:
@@ -128,6 +155,7 @@ def evaluated(
     artifacts: Mapping[str, Path | bytes],
     *,
     complete: bool = True,
+    warnings: tuple[Issue, ...] = (),
 ) -> Evaluation:
     """The score of a task. Whatever the tests did wrong is an evaluation without observations,
     with an error issue of cause `evaluator`. A task that is not `complete` has not passed."""
@@ -135,12 +163,13 @@ def evaluated(
         return Evaluation(
             unavailable={"passed": reward.reason, "reward": reward.reason},
             evidence=evidence,
-            issues=(_error(reward),),
+            issues=(_error(reward), *warnings),
             artifacts=artifacts,
         )
     return Evaluation(
         metrics={"passed": complete and reward.passed, "reward": reward.scalar},
         evidence={"rewards": dict(reward.rewards), "reward_file": reward.file, **evidence},
+        issues=warnings,
         artifacts=artifacts,
     )
 

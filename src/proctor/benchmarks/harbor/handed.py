@@ -13,13 +13,26 @@ from proctor.environments.contract import EnvironmentSession
 from proctor.kernel.errors import EvaluatorFault
 
 _PLACE_S = 300.0
+# Where the verifier has a file and the agent made a folder of its name, or the other way round, the
+# agent's is what is graded. Nothing that was handed over is a link.
 _PLACE = """\
 cd -- "$1" || exit 0
 shift
 while [ $# -gt 0 ]; do
   if [ -d "$1" ]; then
-    mkdir -p -- "$2" && cp -R -- "$1/." "$2/" || exit 1
+    [ -d "$2" ] || rm -f -- "$2" || exit 1
+    mkdir -p -- "$2" || exit 1
+    (cd -- "$1" && find . -exec sh -c '
+      for name; do
+        if [ -d "$name" ]; then
+          [ -d "$0/$name" ] || [ ! -e "$0/$name" ] || rm -f -- "$0/$name"
+        elif [ -d "$0/$name" ]; then
+          rm -rf -- "$0/$name"
+        fi
+      done' "$2" {} +)
+    cp -R -- "$1/." "$2/" || exit 1
   elif [ -e "$1" ]; then
+    if [ -d "$2" ]; then rm -rf -- "$2" || exit 1; fi
     mkdir -p -- "$(dirname -- "$2")" && cp -- "$1" "$2" || exit 1
   fi
   shift 2
@@ -53,5 +66,8 @@ async def place_artifacts(job: VerifierJob, session: EnvironmentSession) -> None
 
 def _grading(path: str, session: EnvironmentSession) -> bool:
     """Whether a path belongs to the grading itself, where nothing of the agent's may lie."""
+    path = "/" + path.lstrip("/")
     places = (session.paths.tests, session.paths.solution, session.paths.logs)
-    return any(path == p or path.startswith(p + "/") or p.startswith(path + "/") for p in places)
+    return path == "/" or any(
+        path == p or path.startswith(p + "/") or p.startswith(path + "/") for p in places
+    )

@@ -5,8 +5,10 @@ What was graded so far is kept in the prepared task's `state`, as JSON:
 """
 
 import math
+import os
 import posixpath
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from proctor.benchmarks.harbor.health import healthy
@@ -14,10 +16,23 @@ from proctor.benchmarks.harbor.jobs import StepJob, VerifierJob
 from proctor.benchmarks.harbor.reward import NoReward, Reward
 from proctor.environments.contract import EnvironmentSession
 from proctor.evals.contracts.task import PreparedTask, TaskSpec
-from proctor.kernel.errors import BenchmarkFault
+from proctor.kernel.errors import BenchmarkFault, EnvironmentFault
 
 _SETUP = "setup.sh"
 _SETUP_S = 600.0
+_IN_THE_WAY = frozenset(["not_a_file", "refused_path", "environment"])
+_PATHS_AT_ONCE = 100
+_MAKE_ROOM = """\
+kind=$1
+shift
+for path; do
+  if [ "$kind" = file ]; then
+    rm -rf -- "$path"
+  elif [ -L "$path" ] || [ ! -d "$path" ]; then
+    rm -f -- "$path"
+  fi
+done
+"""
 _RUN_SETUP = 'chmod +x -- "$1" && exec "$1"'
 
 
@@ -48,7 +63,7 @@ async def set_up(step: StepJob, session: EnvironmentSession, workdir: str) -> No
     Raises BenchmarkFault when setup.sh fails, EnvironmentFault `unhealthy`.
     """
     if step.workdir is not None:
-        await session.upload(step.workdir, workdir)
+        await _bring_in(step.workdir, session, workdir)
         if (step.workdir / _SETUP).is_file():
             script = posixpath.join(workdir, _SETUP)
             done = await session.exec(
@@ -65,8 +80,38 @@ async def set_up(step: StepJob, session: EnvironmentSession, workdir: str) -> No
     await healthy(step.verifier.healthcheck, session)
 
 
+async def _bring_in(source: Path, session: EnvironmentSession, workdir: str) -> None:
+    """Upload the step's files. They win over what the agent of an earlier step put in their places,
+    such as a folder of a file's name."""
+    try:
+        await session.upload(source, workdir)
+    except EnvironmentFault as fault:
+        if fault.fault_code not in _IN_THE_WAY:
+            raise
+        for kind, paths in zip(("folder", "file"), _targets(source, workdir), strict=True):
+            for start in range(0, len(paths), _PATHS_AT_ONCE):
+                some = paths[start : start + _PATHS_AT_ONCE]
+                await session.exec(
+                    ["/bin/sh", "-c", _MAKE_ROOM, "sh", kind, *some], cwd="/", timeout_s=_SETUP_S
+                )
+        await session.upload(source, workdir)
+
+
+def _targets(source: Path, workdir: str) -> tuple[list[str], list[str]]:
+    """Where the folders of a tree come, the outer ones first, and where its files and links do."""
+    folders: list[str] = [workdir]
+    files: list[str] = []
+    for folder, below, names in os.walk(source):
+        inside = posixpath.join(workdir, Path(folder).relative_to(source).as_posix())
+        for name in (*below, *names):
+            real = name in below and not os.path.islink(os.path.join(folder, name))
+            (folders if real else files).append(posixpath.normpath(posixpath.join(inside, name)))
+    return folders, files
+
+
 async def clear_verifier(session: EnvironmentSession) -> None:
-    """Take away the tests and what they wrote, before the agent goes on."""
+    """Take away the tests and what they wrote, before the agent goes on; what they left running
+    is killed with the tests."""
     await session.remove(session.paths.tests)
     await session.remove(posixpath.join(session.paths.logs, "verifier"))
     await session.remove(session.paths.solution)

@@ -221,6 +221,14 @@ async def switch_network(
         await calls.bounded("switching the network", switching, plan.open_timeout_s)
 
 
+def timed_step(plan: ExecutionPlan, prepared: PreparedTask) -> ExecutionPlan:
+    """The plan with the step's own time limit, unless the request sets one for all."""
+    own = prepared.agent_timeout_s
+    if own is None or plan.agent_timeout_s != prepared.task.agent_timeout_s:
+        return plan
+    return replace(plan, agent_timeout_s=own)
+
+
 def too_late() -> bool:
     """Whether the code that asks has been cancelled: nobody takes what it acquired."""
     task = asyncio.current_task()

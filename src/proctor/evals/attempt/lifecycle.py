@@ -10,7 +10,6 @@ they are raised; `CancelledError`, `KeyboardInterrupt` and `SystemExit` always p
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from proctor.environments.contract import EnvironmentSession
@@ -20,12 +19,13 @@ from proctor.evals.attempt.calls import DeadlineReached
 from proctor.evals.attempt.checking import checked_evaluation, checked_prepared
 from proctor.evals.attempt.grading import Grade, grade
 from proctor.evals.attempt.handover import hand_over
-from proctor.evals.attempt.inference import Inference, switch_network, too_late
+from proctor.evals.attempt.inference import Inference, switch_network, timed_step, too_late
 from proctor.evals.attempt.job import AttemptJob
 from proctor.evals.attempt.ownership import Ownership
 from proctor.evals.attempt.phases import PhaseLog
 from proctor.evals.attempt.record import run_record
 from proctor.evals.attempt.services import AttemptServices
+from proctor.evals.attempt.spoiled import after_agent
 from proctor.evals.contracts.benchmark import Benchmark
 from proctor.evals.contracts.result import Artifact, Evaluation, RunResult
 from proctor.evals.contracts.task import PreparedTask
@@ -81,7 +81,8 @@ class Try:
             async with owned:
                 session = await self._open(plan, owned, TASK_ENVIRONMENT)
                 prepared = await self._prepare(plan, session)
-                result = self.result = await self._inference.run(plan, session, prepared)
+                async with after_agent(session, first=True):
+                    result = self.result = await self._inference.run(plan, session, prepared)
                 self._refuse_error(result)
                 if plan.evaluation_mode == "reuse":
                     return await self._in_place(plan, session, prepared, result)
@@ -102,39 +103,37 @@ class Try:
     ) -> Grade:
         """Grade in the task's session, step after step where the task has several."""
         while True:
-            await self._end_agent(session, plan)
+            async with after_agent(session):
+                await self._end_agent(session, plan)
             await self._enter_evaluation(session, plan)
-            evaluation = await self._evaluated(plan, prepared, result, session)
+            async with after_agent(session):
+                evaluation = await self._evaluated(plan, prepared, result, session)
             if evaluation.next_step is None:
                 return grade(self._s.contract, evaluation)
             self.log.issues.extend(evaluation.issues)
             prepared = await self._prepare_step(plan, session, evaluation.next_step)
             self._earlier, self.result = self.usage, None
             self._inference = Inference(self._s, self._job, self.log)
-            timed = self._timed(plan, prepared)
-            result = self.result = await self._inference.run(timed, session, prepared)
+            timed = timed_step(plan, prepared)
+            async with after_agent(session):
+                result = self.result = await self._inference.run(timed, session, prepared)
             self._refuse_error(result)
-
-    def _timed(self, plan: ExecutionPlan, prepared: PreparedTask) -> ExecutionPlan:
-        """The plan with the step's own time limit, unless the request sets one for all."""
-        own, task = prepared.agent_timeout_s, self._job.task
-        if own is None or plan.agent_timeout_s != task.agent_timeout_s:
-            return plan
-        return replace(plan, agent_timeout_s=own)
 
     async def _prepare_step(
         self, plan: ExecutionPlan, session: EnvironmentSession, prepared: PreparedTask
     ) -> PreparedTask:
         with self.log.phase(Phase.PREPARE):
             await switch_network(session, plan.environment, "baseline", plan, self._s.calls)
-            ready = await self._s.calls.plugin(
-                "preparing the step",
-                self._s.components.benchmark.prepare_step,
-                prepared,
-                session,
-                limit_s=plan.open_timeout_s,
-            )
-            return checked_prepared(ready, self._job.task)
+        async with after_agent(session):
+            with self.log.phase(Phase.PREPARE):
+                ready = await self._s.calls.plugin(
+                    "preparing the step",
+                    self._s.components.benchmark.prepare_step,
+                    prepared,
+                    session,
+                    limit_s=plan.open_timeout_s,
+                )
+                return checked_prepared(ready, self._job.task)
 
     async def _plan(self) -> ExecutionPlan:
         job, environment = self._job, self._s.components.environment
