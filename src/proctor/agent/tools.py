@@ -50,7 +50,7 @@ class RefusedBeforeEffect(Exception):
 
 
 class Rejected(Exception):
-    """The other side said no explicitly: no effect."""
+    """The other side said no explicitly: this attempt had no effect."""
 
 
 class StoppedWithoutEffect(Exception):
