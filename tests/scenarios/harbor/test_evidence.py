@@ -84,6 +84,7 @@ def test_what_cannot_be_kept_is_a_warning(tmp_path):
     assert not (tmp_path / "kept").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "codes"), [(10_000, []), (10_001, ["artifact_too_many_files"])])
 def test_an_artifact_holds_only_so_many_files(tmp_path, count, codes):
     task = make_task(tmp_path / "t", "true\n", artifacts='["out", "one"]')
