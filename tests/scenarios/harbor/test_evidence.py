@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from tests.scenarios.harbor.driving import make_task, opened
 
 from proctor.benchmarks.harbor import Harbor
@@ -81,3 +82,14 @@ def test_what_cannot_be_kept_is_a_warning(tmp_path):
         assert (issue.severity, issue.phase) == (Severity.WARNING, Phase.COLLECT)
         assert issue.cause is Cause.BENCHMARK
     assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "codes"), [(10_000, []), (10_001, ["artifact_too_many_files"])])
+def test_an_artifact_holds_only_so_many_files(tmp_path, count, codes):
+    task = make_task(tmp_path / "t", "true\n", artifacts='["out", "one"]')
+    agent = f"mkdir out; echo 1 > one; cd out; seq {count} | xargs touch"
+    result = collect(task, agent, tmp_path / "kept")
+    assert [issue.code for issue in result.issues] == codes
+    held = sum(1 for path in (tmp_path / "kept").rglob("*") if path.is_file())
+    assert held == (1 if codes else count + 1)

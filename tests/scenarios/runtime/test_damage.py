@@ -150,3 +150,25 @@ def test_a_live_run_is_refused_and_a_dead_one_is_not(tmp_path):
         for agent in scene.processes():
             os.kill(int(agent.split()[0]), signal.SIGKILL)
     assert proctor.load(scene.run_dir).status == "dead"
+
+
+def test_evidence_that_cannot_be_read_is_said(tmp_path):
+    """An agent's folders, deeper than a path can say."""
+
+    class Keeps(Agent):
+        async def act(self, session, task, context):
+            context.artifact_path("kept.txt").write_text("evidence")
+            here = os.open(context.artifact_path("kept.txt").parent, os.O_RDONLY)
+            for _ in range(17):
+                os.mkdir("a" * 250, dir_fd=here)
+                deeper = os.open("a" * 250, os.O_RDONLY, dir_fd=here)
+                os.close(here)
+                here = deeper
+            os.close(here)
+            return "a"
+
+    outcome = run(tmp_path, Answers, Keeps)
+    assert outcome.codes() == ["warning collect agent artifacts_unreadable"]
+    assert "File name too long" in outcome.record()["issues"][0]["message"]
+    assert [a["path"] for a in outcome.record()["artifacts"]] == ["kept.txt"]
+    assert outcome.record()["metrics"] == {"right": True}

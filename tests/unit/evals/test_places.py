@@ -1,5 +1,6 @@
 """Where things lie: namespaces, reservations, artifacts."""
 
+import errno
 import hashlib
 import os
 import subprocess
@@ -120,3 +121,19 @@ def test_links_and_devices_are_no_artifacts(tmp_path):
     (tmp_path / "folder").symlink_to("/etc")
     os.mkfifo(tmp_path / "pipe")
     assert [a.path for a in inventory(str(tmp_path))] == ["real"]
+
+
+def test_artifacts_that_cannot_be_read_are_named(tmp_path):
+    (tmp_path / "real").write_text("x")
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(17):  # deeper than a path can say
+        os.mkdir("a" * 250, dir_fd=here)
+        deeper = os.open("a" * 250, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+    missed: list[OSError] = []
+    assert [a.path for a in inventory(str(tmp_path), missed)] == ["real"]
+    assert missed
+    assert missed[0].errno == errno.ENAMETOOLONG

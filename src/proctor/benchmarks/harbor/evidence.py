@@ -1,9 +1,10 @@
 """What a task wants kept after the agent phase: its collect commands, then its artifacts.
 
 In the agent's environment artifacts are evidence only; one that is missing, too large or not a
-file is a warning and never changes the score.
+file, or holds too many of them, is a warning and never changes the score.
 """
 
+import asyncio
 import os
 import posixpath
 import shutil
@@ -21,6 +22,9 @@ from proctor.kernel.issues import Cause, Issue, Phase, Severity
 
 ARTIFACT_LIMIT_BYTES = 100_000_000
 """The most that one artifact, a file or a folder, may hold."""
+
+ARTIFACT_LIMIT_FILES = 10_000
+"""The most files that one artifact may hold: each is recorded, and handed over on its own."""
 
 _REFUSED = frozenset(["too_large", "not_a_file", "refused_path"])
 
@@ -84,8 +88,21 @@ async def _keep(
     else:
         found = []
         _drop_excluded(target, entry.exclude)
+        if _too_many(target):
+            await asyncio.to_thread(shutil.rmtree, target)
+            message = f"{entry.source}: more than {ARTIFACT_LIMIT_FILES} files"
+            found = [_warning("artifact_too_many_files", message)]
     _drop_empty(target, top)
     return found
+
+
+def _too_many(target: Path) -> bool:
+    count = 0
+    for _, _, names in os.walk(target):
+        count += len(names)
+        if count > ARTIFACT_LIMIT_FILES:
+            return True
+    return False
 
 
 def _drop_excluded(target: Path, patterns: list[str]) -> None:

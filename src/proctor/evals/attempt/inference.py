@@ -185,7 +185,13 @@ class Inference:
         folder = os.fspath(context.artifacts_place)
         if not os.path.isdir(folder):  # noqa: ASYNC240 - one stat
             return result
-        found = await self._s.calls.threads.call("inventory", inventory, folder)
+        missed: list[OSError] = []
+        found = await self._s.calls.threads.call("inventory", inventory, folder, missed)
+        if missed:
+            message = f"{len(missed)} artifacts or folders cannot be read: {missed[0]!s:.300}"
+            self._log.note(
+                Severity.WARNING, Phase.COLLECT, Cause.AGENT, "artifacts_unreadable", message
+            )
         return replace(result, artifacts=found)
 
     def _context(self, plan: ExecutionPlan, prepared: PreparedTask) -> AttemptContext:

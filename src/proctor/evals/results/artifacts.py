@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -43,18 +44,26 @@ def _not_kept(error: OSError | StorageError, name: str, target: Path) -> Proctor
     return error if isinstance(error, StorageError) else storage_error(error, str(target))
 
 
-def inventory(directory: str) -> tuple[Artifact, ...]:
-    """Every regular file under an attempt's artifacts folder, sorted by path."""
+def inventory(directory: str, missed: list[OSError] | None = None) -> tuple[Artifact, ...]:
+    """Every regular file under an attempt's artifacts folder, sorted by path.
+
+    What cannot be looked at, such as a file under folders of too long a path, is put into `missed`.
+    """
+    missed = [] if missed is None else missed
     if not os.path.isdir(directory):
         return ()
     found = []
-    for folder, _, files in os.walk(directory):
+    for folder, _, files in os.walk(directory, onerror=missed.append):
         for name in files:
             path = os.path.join(folder, name)
-            if os.path.islink(path) or not os.path.isfile(path):
+            try:
+                if not stat.S_ISREG(os.lstat(path).st_mode):
+                    continue
+                size, digest = _digest(path)
+            except OSError as error:
+                missed.append(error)
                 continue
             relative = os.path.relpath(path, directory).replace(os.sep, "/")
-            size, digest = _digest(path)
             found.append(Artifact(relative, size, digest))
     return tuple(sorted(found, key=lambda a: a.path))
 
