@@ -92,13 +92,13 @@ def test_tables_show_every_case():
 
 
 def test_a_server_costs_what_its_processes_cost():
-    burn = "import time\nwhile time.process_time() < 0.2: pass\ninput()"
+    burn = "import time\nwhile time.process_time() < 0.3: pass\ninput()"
     before = server_cpu_s(os.getpid())
     with subprocess.Popen(
         [sys.executable, "-c", burn + "\nprint('x')"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
         child.communicate(b"\n")
-    assert server_cpu_s(os.getpid()) - before >= 0.2
+    assert server_cpu_s(os.getpid()) - before >= 0.2  # counted in ticks, each cut off
 
 
 @pytest.mark.slow

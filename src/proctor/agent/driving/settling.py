@@ -56,19 +56,21 @@ async def _ask(desk: Desk, action: ActionView, tool: Tool) -> None:
     try:
         while True:
             asked += 1
+            settled = None
             fault_point("agent.query.begin")
             try:
                 async with asyncio.timeout(tool.timeout_s):
                     answer = await awaited(tool.query, action.op_key, action.arguments)
-                if settled := await _settled(desk, action, answer, asked):
-                    desk.commands.append(settled)
-                    return
+                settled = await _settled(desk, action, answer, asked)
             except StorageError as error:
                 desk.recorder.fail(error)
                 return
             except Exception as error:  # noqa: BLE001 - no answer yet, whatever the reason
                 last = said(error, 500)
             fault_point("agent.query.end")
+            if settled is not None:
+                desk.commands.append(settled)
+                return
             if clock.monotonic() + pause >= deadline:
                 known = {"asked": asked, "last_error": last}
                 desk.commands.append(
