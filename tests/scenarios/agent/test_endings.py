@@ -401,14 +401,11 @@ def test_several_workers_serve_one_journal_and_each_run_has_one_owner(place, soc
         ):
             serving = [asyncio.create_task(a.serve(stop)) for a in (one, two)]
             runs = [await one.submit("g") for _ in range(8)]
-            answered = set()
-            while len(answered) < len(runs):
-                for run_id in runs:
-                    view = await two.view(run_id)
-                    if run_id not in answered and any(view.waiting("input")):
-                        await two.answer(run_id, "w1", "yes")
-                        answered.add(run_id)
-                await asyncio.sleep(0.01)
+            for run_id in runs:
+                async for event in two.watch(run_id):
+                    if event.kind == "wait.opened":
+                        await two.answer(run_id, event.body["wait"], "yes")
+                        break
             for run_id in runs:
                 async for _ in one.watch(run_id):
                     pass

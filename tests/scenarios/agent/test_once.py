@@ -203,7 +203,7 @@ def test_the_end_of_what_cannot_be_stopped_is_awaited(place, socket):
 
 def test_a_group_that_starts_while_its_execution_is_stopped_is_killed(place, socket, tmp_path):
     mark, statuses, running = tmp_path / "effect", [], asyncio.Event()
-    second = f"import time; time.sleep(0.5); open({str(mark)!r}, 'w')"
+    second = f"input(); open({str(mark)!r}, 'w')"
 
     async def both(context):
         first = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -213,11 +213,13 @@ def test_a_group_that_starts_while_its_execution_is_stopped_is_killed(place, soc
         with suppress(asyncio.CancelledError):  # it may be told before its process has ended
             await process.wait()
         argv = [sys.executable, "-c", second]
-        late = subprocess.Popen(argv, start_new_session=True)  # noqa: ASYNC220 - not a step between
+        pipe = subprocess.PIPE  # it has its effect when it is told to, if it still lives then
+        late = subprocess.Popen(argv, stdin=pipe, start_new_session=True)  # noqa: ASYNC220 - no step between
         try:
             await context.started_group(late.pid)
         finally:
-            statuses.append(late.wait(timeout=20))
+            late.communicate(b"go\n", timeout=20)
+            statuses.append(late.returncode)
         return ToolResult("both ran")
 
     async def scenario():
