@@ -12,9 +12,10 @@ from proctor.cli.agent.place import one, opened
 from proctor.cli.output import emit, one_line, say
 from proctor.kernel import jsontext
 from proctor.kernel.errors import UsageError
-from proctor.store.journal.contract import Access
+from proctor.store.journal.contract import Access, RunRow
+from proctor.store.leases import is_dead
 
-Send: TypeAlias = Callable[[Control, WaitView | None], Awaitable[None]]
+Send: TypeAlias = Callable[[Control, WaitView], Awaitable[None]]
 
 _BY_OTHERS = {"timer": "the clock", "child": "a subtask"}
 
@@ -45,8 +46,7 @@ def answer(said: Said, value: str | None, json_value: str | None, happened: bool
         raise UsageError("give VALUE or --json-value, not both")
     given: Any = value if json_value is None else _parsed(json_value)
 
-    async def send(control: Control, wait: WaitView | None) -> None:
-        assert wait is not None
+    async def send(control: Control, wait: WaitView) -> None:
         if wait.kind == "statement":
             if happened is None:
                 raise UsageError(
@@ -72,16 +72,12 @@ def _parsed(text: str) -> Any:
 def approve(said: Said, scope: str, expires_s: float | None) -> int:
     """Approve what a wait asks for."""
 
-    async def send(control: Control, wait: WaitView | None) -> None:
-        assert wait is not None
-        if wait.kind == "approval":
-            at = control.clock.now().timestamp()
-            until = None if expires_s is None else round((at + expires_s) * 1000)
-            await control.approve(said.run, wait.id, by=said.speaker, scope=scope, expires_ms=until)
-            return
-        if scope != "once" or expires_s is not None:
+    async def send(control: Control, wait: WaitView) -> None:
+        if wait.kind != "approval" and (scope != "once" or expires_s is not None):
             raise UsageError(f"--scope and --expires are for actions; {wait.id} is a {wait.kind}")
-        await control.answer(said.run, wait.id, None, by=said.speaker)
+        at = control.clock.now().timestamp()
+        until = None if expires_s is None else round((at + expires_s) * 1000)
+        await control.approve(said.run, wait.id, by=said.speaker, scope=scope, expires_ms=until)
 
     return _send(said, send, "approve", ("approval", "review", "workspace"))
 
@@ -89,8 +85,7 @@ def approve(said: Said, scope: str, expires_s: float | None) -> int:
 def deny(said: Said, reason: str) -> int:
     """Say no to what a wait asks for."""
 
-    async def send(control: Control, wait: WaitView | None) -> None:
-        assert wait is not None
+    async def send(control: Control, wait: WaitView) -> None:
         await control.deny(said.run, wait.id, by=said.speaker, reason=reason)
 
     return _send(said, send, "deny", ("approval", "review", "input"))
@@ -99,30 +94,38 @@ def deny(said: Said, reason: str) -> int:
 def cancel(said: Said, reason: str, compensate: bool) -> int:
     """Cancel a run and its subtasks."""
 
-    async def send(control: Control, wait: WaitView | None) -> None:
-        await control.cancel(said.run, by=said.speaker, reason=reason, compensate=compensate)
+    async def sent() -> None:
+        async with opened(said.where, Access.CONTROL) as control:
+            view, row = await one(control, said.run)
+            if view.ended:
+                raise UsageError(f"run {said.run} has ended: {view.state}")
+            await control.cancel(said.run, by=said.speaker, reason=reason, compensate=compensate)
+            _tell(said, "cancel", row)
 
-    return _send(said, send, "cancel", ())
-
-
-def _send(said: Said, send: Send, verb: str, kinds: tuple[str, ...]) -> int:
-    asyncio.run(_sent(said, send, verb, kinds))
+    asyncio.run(sent())
     return 0
 
 
-async def _sent(said: Said, send: Send, verb: str, kinds: tuple[str, ...]) -> None:
-    async with opened(said.where, Access.CONTROL) as control:
-        view, row = await one(control, said.run)
-        if view.ended and verb == "cancel":
-            raise UsageError(f"run {said.run} has ended: {view.state}")
-        await send(control, _wait(view, said.wait, verb, kinds) if kinds else None)
-        told = {"run_id": said.run, "wait": said.wait or None, "said": verb, "by": said.speaker,
-                "owner": row.owner}  # fmt: skip
-        if said.as_json:
-            emit(told)
-            return
-        then = "its worker applies it" if row.owner else "the next worker of the run applies it"
-        say(f"recorded: {verb} {one_line(said.wait or said.run)}; {then}")
+def _send(said: Said, send: Send, verb: str, kinds: tuple[str, ...]) -> int:
+    async def sent() -> None:
+        async with opened(said.where, Access.CONTROL) as control:
+            view, row = await one(control, said.run)
+            await send(control, _wait(view, said.wait, verb, kinds))
+            _tell(said, verb, row)
+
+    asyncio.run(sent())
+    return 0
+
+
+def _tell(said: Said, verb: str, row: RunRow) -> None:
+    """Say that it is on disk, and who is going to read it."""
+    if said.as_json:
+        emit({"run_id": said.run, "wait": said.wait or None, "said": verb, "by": said.speaker,
+              "owner": row.owner})  # fmt: skip
+        return
+    driven = row.owner is not None and not is_dead(row.owner)
+    then = "its worker applies it" if driven else "the next worker of the run applies it"
+    say(f"recorded: {verb} {one_line(said.wait or said.run)}; {then}")
 
 
 def _wait(view: View, name: str, verb: str, kinds: tuple[str, ...]) -> WaitView:
