@@ -14,16 +14,15 @@ is not in the figures. Rates are medians of rounds in which all take turns.
 import argparse
 import asyncio
 import contextlib
-import json
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.figures import Limit, limits_table
+from bench.figures import Limit, concluded
 from bench.journal import bare_syncs
-from bench.measured import scratch
+from bench.measured import circumstances, scratch
 from proctor.agent.api import Agents
 from proctor.agent.context import Message
 from proctor.agent.core.locks import Access, Mode
@@ -227,11 +226,7 @@ def main() -> int:
             found.append(Limit("stored bytes ÷ payload", stored_ratio(folder), 3, "×"))
         if not args.no_opening:
             found += openings(opener)
-    sys.stdout.write(limits_table(found) + "\n")
-    if args.json is not None:
-        document = {"figures": [limit.to_json() for limit in found]}
-        args.json.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
-    return 0 if all(limit.kept for limit in found) else 1
+    return concluded(found, circumstances(), args.json)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,12 @@
 """Figures for people: medians with their spread, plain tables, limits that are kept or not."""
 
+import json
 import statistics
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +79,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def limits_table(limits: Sequence[Limit]) -> str:
     """The promises, and whether this run kept them."""
     return table(["promise", "measured", "unit", "limit", ""], [limit.row() for limit in limits])
+
+
+def concluded(limits: Sequence[Limit], circumstances: Mapping[str, Any], path: Path | None) -> int:
+    """Print the promises and what else was so; also write them to `path`. The benchmark's exit
+    code: 1 when one is not kept."""
+    sys.stdout.write(limits_table(limits) + "\n\n")
+    sys.stdout.write(", ".join(f"{name} {fact}" for name, fact in circumstances.items()) + "\n")
+    if path is not None:
+        figures = [limit.to_json() for limit in limits]
+        document = {"circumstances": dict(circumstances), "figures": figures}
+        path.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
+    return 0 if all(limit.kept for limit in limits) else 1

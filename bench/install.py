@@ -7,13 +7,12 @@ installed, bytecode included; pip and setuptools do not count.
 """
 
 import argparse
-import json
 import subprocess
 import sys
 from pathlib import Path
 
-from bench.figures import Limit, limits_table
-from bench.measured import ROOT, scratch
+from bench.figures import Limit, concluded
+from bench.measured import ROOT, circumstances, scratch
 from bench.peers.installed import Size, size_of
 
 
@@ -39,11 +38,7 @@ def main() -> int:
         Limit("packages of the core, proctor included", size.packages, 25, "packages"),
         Limit("size of the core", size.megabytes, 80, "MB"),
     ]
-    sys.stdout.write(limits_table(found) + "\n")
-    if args.json is not None:
-        document = {"figures": [limit.to_json() for limit in found]}
-        args.json.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
-    return 0 if all(limit.kept for limit in found) else 1
+    return concluded(found, circumstances(), args.json)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.figures import Limit, limits_table
+from bench.figures import Limit, concluded
 from bench.journal_server import server_cpu_s, server_pid
 from bench.measured import circumstances, scratch
 from proctor.store.journal.contract import (
@@ -278,14 +278,7 @@ def main() -> int:
         if in_file:
             found.append(Limit("stored bytes ÷ payload", stored_ratio(folder), 3, "×"))
         found += openings(opener)
-    sys.stdout.write(limits_table(found) + "\n")
-    if args.json is not None:
-        document = {
-            "circumstances": circumstances(),
-            "figures": [limit.to_json() for limit in found],
-        }
-        args.json.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
-    return 0 if all(limit.kept for limit in found) else 1
+    return concluded(found, circumstances(), args.json)
 
 
 if __name__ == "__main__":

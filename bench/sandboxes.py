@@ -11,7 +11,6 @@ this machine lacks are left out.
 
 import argparse
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from bench.figures import Limit, limits_table
+from bench.figures import Limit, concluded
 from bench.measured import circumstances
 from proctor.environments.bubblewrap import BubblewrapEnvironment
 from proctor.environments.bubblewrap.machine import CLEAN, Machine, machine
@@ -145,13 +144,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="also write every figure here")
     args = parser.parse_args()
     found = asyncio.run(figures(args.repeats))
-    facts = circumstances()
-    sys.stdout.write(limits_table(found) + "\n\n")
-    sys.stdout.write(", ".join(f"{k} {v}" for k, v in facts.items()) + "\n")
-    if args.json is not None:
-        document = {"circumstances": facts, "figures": [limit.to_json() for limit in found]}
-        args.json.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
-    return 0 if all(limit.kept for limit in found) else 1
+    return concluded(found, circumstances(), args.json)
 
 
 if __name__ == "__main__":

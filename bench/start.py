@@ -9,14 +9,13 @@ therefore depends on what else the machine does, and the bare interpreter's wall
 """
 
 import argparse
-import json
 import os
 import statistics
 import sys
 import time
 from pathlib import Path
 
-from bench.figures import Limit, Spread, limits_table
+from bench.figures import Limit, Spread, concluded
 from bench.measured import circumstances, run, scratch, usual_environment
 
 REPEATS = 15
@@ -103,13 +102,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="also write every figure here")
     args = parser.parse_args()
     found = figures(args.repeats)
-    facts = circumstances()
-    sys.stdout.write(limits_table(found) + "\n\n")
-    sys.stdout.write(", ".join(f"{k} {v}" for k, v in facts.items()) + "\n")
-    if args.json is not None:
-        document = {"circumstances": facts, "figures": [limit.to_json() for limit in found]}
-        args.json.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
-    return 0 if all(limit.kept for limit in found) else 1
+    return concluded(found, circumstances(), args.json)
 
 
 if __name__ == "__main__":
