@@ -14,6 +14,7 @@ from typing import Any
 from proctor.environments import proctable
 from proctor.environments.capture import BoundedCapture
 from proctor.environments.contract import ExecResult
+from proctor.environments.patience import Patience
 from proctor.environments.variables import base_variables
 from proctor.kernel.errors import EnvironmentFault
 
@@ -228,14 +229,12 @@ class Child:
 
     async def _group_gone(self) -> None:
         """Wait, within bounds, until the killed members have really ended."""
-        deadline = self._loop.time() + _GROUP_WAIT_S
-        pause = 0.001
+        patience = Patience(_GROUP_WAIT_S)
         while self._signal_group(0):
             self._reap_orphans()
-            if self._loop.time() > deadline or not proctable.live_members(self._pid):
+            if patience.over() or not proctable.live_members(self._pid):
                 return
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 0.05)
+            await patience.pause()
 
     def _reap_orphans(self) -> None:
         """Where we are process 1, as in a container, what the group left becomes our child."""

@@ -1,6 +1,5 @@
 """One control group: limits of all processes of a sandbox together, and their end."""
 
-import asyncio
 import os
 import signal
 from collections.abc import Iterator
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 
 from proctor.environments.cgroups import Hierarchy, available, read, write
 from proctor.environments.contract import Resources
+from proctor.environments.patience import Patience
 from proctor.kernel.errors import EnvironmentFault
 
 _MB = 1_048_576
@@ -87,14 +87,12 @@ class ControlGroup:
 
         Raises EnvironmentFault `unkillable` when a process does not end within 5 s.
         """
-        loop = asyncio.get_running_loop()
-        deadline, pause = loop.time() + _REMOVAL_WAIT_S, 0.001
+        patience = Patience(_REMOVAL_WAIT_S)
         while left := [folder for folder in self._folders if not remove_group(folder)]:
-            if loop.time() > deadline:
+            if patience.over():
                 message = f"the control groups {left} still hold processes that do not end"
                 raise EnvironmentFault(message, code="unkillable")
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 0.05)
+            await patience.pause()
 
 
 def remove_group(folder: str) -> bool:

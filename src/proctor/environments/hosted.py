@@ -19,6 +19,7 @@ from proctor.environments.child import Child
 from proctor.environments.contract import DOWNLOAD_LIMIT_BYTES, Command, EnvironmentSession
 from proctor.environments.copying import Ids, Stopped, TreeCopy
 from proctor.environments.owner import MARKER, Owner
+from proctor.environments.patience import Patience
 from proctor.environments.removal import remove_entry
 from proctor.environments.rooted import RootedFiles, gone
 from proctor.kernel.errors import EnvironmentFault
@@ -119,16 +120,14 @@ class HostedSession(EnvironmentSession):
 
     async def kill_processes(self) -> None:
         """Kill the commands that still run; whoever waits for them gets their results."""
-        loop = asyncio.get_running_loop()
-        deadline, pause = loop.time() + _STOP_WAIT_S, 0.001
+        patience = Patience(_STOP_WAIT_S)
         while self._running:
             self._kills += 1
             for child in self._running:
                 child.kill()
-            if loop.time() > deadline:
+            if patience.over():
                 raise EnvironmentFault("killed commands do not end", code="unkillable")
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 0.05)
+            await patience.pause()
 
     async def alive(self) -> bool:
         return not self._closed and (not self._made or self._is_there())

@@ -3,7 +3,6 @@
 There is no isolation: what runs can read and change whatever the user who started proctor can.
 """
 
-import asyncio
 import os
 import signal
 from collections.abc import Mapping
@@ -27,6 +26,7 @@ from proctor.environments.contract import (
 from proctor.environments.hosted import HostedSession, shell
 from proctor.environments.limits import TIMEOUT_CEILING_S, clamp_timeout
 from proctor.environments.network import NetworkMode
+from proctor.environments.patience import Patience
 from proctor.environments.placing import place_copies
 from proctor.environments.process import run_child
 from proctor.environments.rooted import gone
@@ -185,18 +185,16 @@ class LocalSession(HostedSession):
         await super().kill_processes()
         if self._first_pid is None:
             return
-        loop = asyncio.get_running_loop()
-        deadline, pause = loop.time() + _KILL_WAIT_S, 0.001
+        patience = Patience(_KILL_WAIT_S)
         while left := proctable.marked(SESSION_MARK, self._name, since=self._first_pid):
             for pid in left:
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except (ProcessLookupError, PermissionError):
                     continue
-            if loop.time() > deadline:
+            if patience.over():
                 raise EnvironmentFault(f"processes {left} do not end", code="unkillable")
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 0.05)
+            await patience.pause()
 
     def locate(self, path: str) -> list[str]:
         own = self._root + "/"

@@ -8,6 +8,9 @@ from typing import Any
 from proctor.environments.contract import EnvironmentSpec, SessionPaths
 from proctor.environments.docker import owned
 from proctor.environments.docker.engine import Engine, EngineError, collected
+from proctor.environments.docker.entrance import Entrance
+from proctor.environments.docker.freezing import patiently, says_frozen, thawed
+from proctor.environments.docker.http import Connection
 from proctor.environments.docker.images import Image
 from proctor.environments.docker.running import collect_raw
 from proctor.environments.docker.sweeping import swept
@@ -19,6 +22,8 @@ from proctor.kernel.errors import EnvironmentFault
 MAIN = ("/bin/sh", "-c", "while :; do sleep 86400 & wait $!; done")
 _CREATE_WAIT_S = 30.0
 _SETTLE_S = 5.0
+_ENTER_S = 5.0
+_ATTACHED = {"Detach": False, "Tty": False}
 _MB = 1_048_576
 _DROPPED = ("NET_RAW", "MKNOD")
 """Capabilities of every default container that nothing needs: forged packets, device files."""
@@ -80,6 +85,7 @@ class Container:
         self.engine = engine
         self.name = name
         self.kills = 0
+        self.entrance = Entrance()
         self._restarting = asyncio.Lock()
         self._creating: asyncio.Future[Any] | None = None
 
@@ -173,16 +179,38 @@ class Container:
                 return False
             self.kills += 1
             try:
-                await self.engine.done("POST", f"/containers/{self.name}/restart", {"t": "0"})
+                await self._restarted()
             except EngineError as error:
                 raise self.fault(error, "restart it") from error
         return True
 
+    async def _restarted(self) -> None:
+        async def ask() -> None:
+            await self.engine.done("POST", f"/containers/{self.name}/restart", {"t": "0"})
+
+        try:
+            await ask()
+        except EngineError as error:  # podman restarts nothing that is frozen
+            if not says_frozen(error.message):
+                raise
+            await thawed(self.engine, self.name)
+            await patiently(ask)
+
     async def sweep(self) -> bool:
         """End every process but the first from outside; False when that cannot be verified."""
-        async with self._restarting:
+        async with self.entrance.shut(_ENTER_S) as settled, self._restarting:
+            if not settled:
+                return False
             self.kills += 1
             return await swept(self.engine, await self.facts(), MAIN)
+
+    async def begin(self, body: Any) -> tuple[str, Connection]:
+        """Start a command; the exec's id and its raw stream. Raises EngineError."""
+        path = f"/containers/{self.name}/exec"
+        made = await patiently(lambda: self.engine.call("POST", path, None, body))
+        start = f"/exec/{made['Id']}/start"
+        stream = await patiently(lambda: self.engine.upgrade(start, _ATTACHED))
+        return str(made["Id"]), stream
 
     async def plain(self, argv: list[str], *, limit_s: float) -> tuple[int | None, str]:
         """Run a small command of ours as root; its exit code and the start of its output."""
@@ -191,12 +219,9 @@ class Container:
             "WorkingDir": "/",
         }  # fmt: skip
         try:
-            made = await self.engine.call("POST", f"/containers/{self.name}/exec", None, body)
-            connection = await self.engine.upgrade(
-                f"/exec/{made['Id']}/start", {"Detach": False, "Tty": False}
-            )
+            exec_id, connection = await self.begin(body)
             text = await collect_raw(connection, limit_s)
-            facts = await self.engine.call("GET", f"/exec/{made['Id']}/json")
+            facts = await self.engine.call("GET", f"/exec/{exec_id}/json")
         except EngineError as error:
             raise self.fault(error, f"run {argv[0]}") from error
         return facts.get("ExitCode"), text
@@ -220,6 +245,7 @@ class Container:
         text = error.message.lower()
         vanished = error.status == 404 and ("no such container" in text or "no container" in text)
         stopped = "is not running" in text or "container state improper" in text
+        stopped = stopped and not says_frozen(text)
         if vanished or stopped:
             return gone(f"container {self.name} is gone: {error.message}")
         return EnvironmentFault(f"container {self.name}: cannot {action}: {error.message}")

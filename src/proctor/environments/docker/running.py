@@ -1,6 +1,7 @@
 """A command that runs: its streams over the raw connection, its input, its end."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from proctor.environments.contract import ExecResult
@@ -22,13 +23,20 @@ class Ended:
 
 
 class Running:
-    """Follows one started exec. `started` is set once the process id is known, or never will be."""
+    """Follows one started exec. Once the process id is known, or never will be, `started` is set
+    and `entered` called."""
 
     def __init__(
-        self, exec_id: str, connection: Connection, wrapper: Wrapper, output_limit_bytes: int
+        self,
+        exec_id: str,
+        connection: Connection,
+        wrapper: Wrapper,
+        output_limit_bytes: int,
+        entered: Callable[[], None] = lambda: None,
     ) -> None:
         self.exec_id = exec_id
         self.started = asyncio.Event()
+        self._entered = entered
         self._connection = connection
         self._out = Output(output_limit_bytes, wrapper.end)
         self._err = Output(output_limit_bytes, wrapper.end, wrapper.hello)
@@ -51,7 +59,7 @@ class Running:
         try:
             await self._read()
         finally:
-            self.started.set()
+            self._begun()
             if feeding is not None:
                 feeding.cancel()
                 await asyncio.wait((feeding,))
@@ -110,7 +118,12 @@ class Running:
             at += _HEADER + size
         del pending[:at]
         if self._err.pid is not None:
+            self._begun()
+
+    def _begun(self) -> None:
+        if not self.started.is_set():
             self.started.set()
+            self._entered()
 
     async def _feed(self, stdin: bytes) -> None:
         writer = self._connection.writer

@@ -3,11 +3,9 @@
 import asyncio
 import posixpath
 import secrets
-import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from proctor.environments.contract import (
     DOWNLOAD_LIMIT_BYTES,
@@ -18,11 +16,10 @@ from proctor.environments.contract import (
     Resources,
     SessionPaths,
 )
+from proctor.environments.docker.commands import Commands
 from proctor.environments.docker.container import Container, gone
-from proctor.environments.docker.engine import EngineError
 from proctor.environments.docker.files import ContainerFiles
 from proctor.environments.docker.networks import Networks
-from proctor.environments.docker.running import Running
 from proctor.environments.docker.wrapper import Wrapper
 from proctor.environments.limits import clamp_timeout
 from proctor.environments.network import NetworkPolicy
@@ -59,7 +56,7 @@ class DockerSession(EnvironmentSession):
         self._closed = False
         self._closing = asyncio.Lock()
         self._removed = False
-        self._ending: set[asyncio.Future[Any]] = set()
+        self._commands = Commands(container, networks, self._check_open)
 
     # --- commands
 
@@ -91,27 +88,8 @@ class DockerSession(EnvironmentSession):
             "User": self._place.user if user is None else str(user),
             "WorkingDir": "/",
         }
-        began, kills = time.monotonic(), self.container.kills
-        starting = asyncio.ensure_future(self._start(body, wrapper, output_limit_bytes))
-        try:
-            running = await asyncio.shield(starting)
-        except asyncio.CancelledError:  # the engine starts it all the same
-            await self._shielded(self._end_starting(starting))
-            raise
-        following = asyncio.ensure_future(running.follow(stdin or None))
         limit_s = clamp_timeout(timeout_s, self._place.timeout_ceiling_s)
-        try:
-            await asyncio.wait((following,), timeout=limit_s)
-        except asyncio.CancelledError:
-            await self._shielded(self._end(running, following))
-            raise
-        timed_out = not following.done()
-        if timed_out:
-            await self._shielded(self._end(running, following))
-        if not following.cancelled():
-            following.result()
-        code = None if timed_out else await self._exit_code(running, kills)
-        return running.result(code, timed_out=timed_out, duration_s=time.monotonic() - began)
+        return await self._commands.run(body, wrapper, stdin or None, limit_s, output_limit_bytes)
 
     async def _argv(self, command: Command) -> tuple[list[str], bool]:
         if not isinstance(command, str):
@@ -123,100 +101,10 @@ class DockerSession(EnvironmentSession):
         await self.files.write(path, data, 0o755)
         return [path], True
 
-    async def _start(self, body: Any, wrapper: Wrapper, output_limit_bytes: int) -> Running:
-        engine, name = self.container.engine, self.container.name
-        try:
-            made = await engine.call("POST", f"/containers/{name}/exec", None, body)
-            connection = await engine.upgrade(
-                f"/exec/{made['Id']}/start", {"Detach": False, "Tty": False}
-            )
-        except EngineError as error:
-            raise self._not_started(error) from error
-        return Running(made["Id"], connection, wrapper, output_limit_bytes)
-
-    def _not_started(self, error: EngineError) -> EnvironmentFault:
-        found = self.container.fault(error, "start a command")
-        if found.fault_code == "environment_gone":
-            return found
-        return EnvironmentFault(f"no command starts: {error.message}", code="cannot_start")
-
-    async def _exit_code(self, running: Running, kills: int) -> int:
-        """The exit code; a fault when the stream ended because the container did."""
-        ended = running.ended
-        if ended is not None:
-            return ended.exit_code
-        if self.container.kills > kills:
-            return 137  # by `kill_processes`
-        self._check_open()
-        await self.container.confirm_running()  # or it killed its own group
-        try:
-            facts = await self.container.engine.call("GET", f"/exec/{running.exec_id}/json")
-        except EngineError as error:
-            raise self.container.fault(error, "ask how a command ended") from error
-        if running.pid is None:
-            raise EnvironmentFault(f"no command starts: {running.text()}", code="cannot_start")
-        code = facts.get("ExitCode")
-        return code if isinstance(code, int) and not facts.get("Running") else 137
-
-    # --- ending commands
-
-    async def _end_starting(self, starting: "asyncio.Future[Running]") -> None:
-        await asyncio.wait((starting,))
-        if starting.exception() is None:
-            running = starting.result()
-            await self._end(running, asyncio.ensure_future(running.follow(None)))
-
-    async def _end(self, running: Running, following: "asyncio.Future[None]") -> None:
-        """Kill a command's whole group inside; where even that fails, everything."""
-        try:
-            async with asyncio.timeout(_START_WAIT_S):
-                await running.started.wait()
-        except TimeoutError:
-            pass
-        try:
-            if running.pid is None or not await self._killed(running, following):
-                await self._restart()
-                await asyncio.wait((following,), timeout=_KILL_WAIT_S)
-        except EnvironmentFault as fault:
-            if fault.fault_code != "environment_gone":
-                raise
-        finally:
-            if not following.done():
-                following.cancel()
-                await asyncio.wait((following,))
-
-    async def _killed(self, running: Running, following: "asyncio.Future[None]") -> bool:
-        kill = ["/bin/sh", "-c", f"kill -9 -{running.pid}"]
-        await self.container.plain(kill, limit_s=_KILL_CALL_S)
-        await asyncio.wait((following,), timeout=_KILL_WAIT_S)
-        if following.done():
-            return True
-        # Something that left the group may hold the pipes open: what counts is the command.
-        try:
-            facts = await self.container.engine.call("GET", f"/exec/{running.exec_id}/json")
-        except EngineError as error:
-            raise self.container.fault(error, "ask whether a command ended") from error
-        return not facts.get("Running")
-
-    async def _shielded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do `work` to its end, however often we are cancelled; `close` waits for it too."""
-        task = asyncio.ensure_future(work)
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
-        await asyncio.shield(task)
-
     async def kill_processes(self) -> None:
         """End everything from outside, or restart the container: no tool inside is needed."""
         self._check_open()
-        await self._shielded(self._clear())
-
-    async def _clear(self) -> None:
-        if not await self.container.sweep():
-            await self._restart()
-
-    async def _restart(self) -> None:
-        if await self.container.restart():
-            await self.networks.started()
+        await self._commands.end_all()
 
     # --- files
 
@@ -274,8 +162,7 @@ class DockerSession(EnvironmentSession):
             await self.networks.close()
             await self.container.remove()
             self._removed = True
-            if self._ending:
-                await asyncio.wait(set(self._ending), timeout=_KILL_CALL_S)
+            await self._commands.ended()
             self.container.engine.close()
 
     def _check_open(self) -> None:

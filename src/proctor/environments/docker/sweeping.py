@@ -6,18 +6,17 @@ another instruction. That takes a driver with root's rights on the machine of th
 first process that is ours: everything else is left to the restart.
 """
 
-import asyncio
 import os
 import signal
 from typing import Any
 
 from proctor.environments import proctable
 from proctor.environments.docker.engine import Engine, EngineError
+from proctor.environments.docker.freezing import freeze, thawed
+from proctor.environments.patience import Patience
 from proctor.kernel.errors import EnvironmentFault
 
-_FREEZE_S = 15.0
 _GONE_WAIT_S = 5.0
-_LONGEST_PAUSE_S = 0.05
 
 
 async def swept(engine: Engine, facts: Any, main: tuple[str, ...]) -> bool:
@@ -30,22 +29,13 @@ async def swept(engine: Engine, facts: Any, main: tuple[str, ...]) -> bool:
     if namespace in ("", proctable.pid_namespace()):
         return False
     try:
-        await engine.done("POST", f"/containers/{name}/pause", timeout_s=_FREEZE_S)
+        await freeze(engine, name)
         left = _killed(_members(namespace, own_id) - {pid})
     except (EngineError, EnvironmentFault):  # an engine that cannot: the restart tells more
         left = None
     finally:
-        thawed = await _thawed(engine, name)
-    return thawed and left is not None and await _gone(left) and _is_ours(pid, main)
-
-
-async def _thawed(engine: Engine, name: str) -> bool:
-    """Let the container go on; whether the engine did."""
-    try:
-        await engine.done("POST", f"/containers/{name}/unpause")
-    except (EngineError, EnvironmentFault):
-        return False
-    return True
+        goes_on = await thawed(engine, name)
+    return goes_on and left is not None and await _gone(left) and _is_ours(pid, main)
 
 
 def is_here(pid: int, container_id: str) -> bool:
@@ -108,11 +98,9 @@ def _killed(pids: set[int]) -> dict[int, int | None] | None:
 
 async def _gone(pids: dict[int, int | None]) -> bool:
     """Wait until none of these processes runs any more, within a bound."""
-    loop = asyncio.get_running_loop()
-    deadline, pause = loop.time() + _GONE_WAIT_S, 0.001
+    patience = Patience(_GONE_WAIT_S)
     while any(proctable.runs(p) and proctable.start_ticks(p) == at for p, at in pids.items()):
-        if loop.time() > deadline:
+        if patience.over():
             return False
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, _LONGEST_PAUSE_S)
+        await patience.pause()
     return True

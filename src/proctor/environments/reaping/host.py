@@ -13,6 +13,7 @@ from proctor.environments.copying import open_regular
 from proctor.environments.grouping import remove_group
 from proctor.environments.hosted import temp_dir
 from proctor.environments.owner import MARKER, Owner, group_in_name, owner_in_name
+from proctor.environments.patience import Patience
 from proctor.environments.reaping.leftovers import Leftover
 from proctor.environments.removal import remove_entry
 from proctor.environments.variables import SESSION_MARK
@@ -59,14 +60,12 @@ class Groups:
         return await asyncio.to_thread(lambda: list(_groups()))
 
     async def remove(self, item: Leftover) -> None:
-        loop = asyncio.get_running_loop()
-        deadline, pause = loop.time() + _END_WAIT_S, 0.001
+        patience = Patience(_END_WAIT_S)
         while not remove_group(item.where):
-            if loop.time() > deadline:
+            if patience.over():
                 message = f"{item.where} still holds processes that do not end"
                 raise EnvironmentFault(message, code="unkillable")
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 0.05)
+            await patience.pause()
 
 
 class Folders:
@@ -120,13 +119,11 @@ def _session_of(pid: int) -> str:
 
 
 async def _ended(pid: int) -> None:
-    loop = asyncio.get_running_loop()
-    deadline, pause = loop.time() + _END_WAIT_S, 0.001
+    patience = Patience(_END_WAIT_S)
     while proctable.runs(pid):
-        if loop.time() > deadline:
+        if patience.over():
             raise EnvironmentFault(f"process {pid} does not end", code="unkillable")
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, 0.05)
+        await patience.pause()
 
 
 def _groups() -> Iterator[Leftover]:

@@ -11,6 +11,7 @@ import pytest
 from proctor.environments.contract import EnvironmentSpec, Resources
 from proctor.environments.docker import DockerEnvironment, DockerOptions, owned
 from proctor.environments.docker.endpoint import Endpoint, endpoint
+from proctor.environments.docker.freezing import says_frozen
 from proctor.environments.docker.images import _pull_fault, _registry_auth, _split
 from proctor.environments.docker.probe import probed
 from proctor.environments.network import NetworkMode, NetworkPhases, NetworkPolicy
@@ -55,6 +56,17 @@ def test_what_cannot_be_honoured_is_refused(tmp_path):
     (requirement,) = DockerEnvironment(DockerOptions(host="nonsense")).requirements()
     assert "neither" in requirement
     assert DockerEnvironment(DockerOptions(host="nonsense")).owned() is None
+
+
+def test_what_an_engine_says_of_frozen_containers():
+    for refused in (
+        "Container x is paused, unpause the container before exec",
+        "cannot create exec session as container 1f is paused",
+        "unable to restart a container in a paused or unknown state: container state improper",
+    ):
+        assert says_frozen(refused)
+    for other in ("Container 1f is not paused", '"1f" is not paused, can\'t unpause', "no space"):
+        assert not says_frozen(other)
 
 
 def test_options_stand_in_for_the_task(tmp_path):
