@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +14,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-LONGEST_LINES = 40
+LONGEST_LINES = 60
 
 # What each example must score: primary metric and its value; None where it prints instead.
 EXPECTED = {
     "agent_function.py": ("correct", 2 / 3),
     "benchmark_word_count.py": ("correct", 1.0),
+    "durable_agent.py": None,
     "environment_reproducible.py": ("correct", 1.0),
     "harness_shell_agent.py": ("correct", 2 / 3),
     "run_from_python.py": None,
@@ -71,3 +73,13 @@ def test_the_api_example_prints_every_attempt(tmp_path):
     assert sorted(line.split()[:2] for line in lines[1:]) == [
         [task, attempt] for task in ("errors", "first", "users") for attempt in ("1", "2")
     ]
+
+
+def test_the_durable_agent_is_killed_once_and_sends_one_letter(tmp_path):
+    words = [*command_of(EXAMPLES / "durable_agent.py"), str(tmp_path / "letters.sqlite")]
+    first, second = run(words), run(words)
+    assert (first.returncode, first.stdout) == (-signal.SIGKILL, "")
+    assert second.returncode == 0, second.stderr
+    asked, ended = second.stdout.splitlines()
+    assert asked.startswith("send was started and nobody knows how it ended.")
+    assert ended == "done | It is in the outbox. | letters: 1"
