@@ -203,8 +203,9 @@ class EnvironmentSession(ABC):
         """Where programs inside reach what the driver serves on its own 127.0.0.1:`port`, as
         `HOST:PORT`; the same for the same port. Only with `EnvironmentSpec.driver_access`.
 
-        It holds under every policy until `end_driver_access` or `close`, and opens nothing else
-        of the driver. Whoever is inside may connect: the service must ask for a token.
+        It holds under every policy until `end_driver_access` (by the runtime, once the agent's run
+        is over) or `close`, and leads to the socket that listens there now, to nothing else. In
+        the host's own network nothing ends. Whoever is inside may connect: ask for a token.
         """
         raise EnvironmentFault(
             "from this environment the driver is not reached", code="unsupported", permanent=True

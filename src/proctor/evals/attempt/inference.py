@@ -79,10 +79,12 @@ class Inference:
         owned: Ownership,
     ) -> RunResult:
         harness, calls = self._s.components.harness, self._s.calls
+        _end_access(owned, plan, session)  # also where the harness does not start
         if harness is None:
             return await self._harness_free(plan, session, prepared, context)
         starting = self._start(harness, session, prepared, context, owned)
         agent = await calls.bounded("starting the harness", starting, plan.open_timeout_s)
+        _end_access(owned, plan, session)  # before the harness closes, and its service with it
         await switch_network(session, plan.environment, "run", plan, calls)
         limit = plan.agent_timeout_s
         if limit is not None and agent.keeps_time:
@@ -225,6 +227,12 @@ async def switch_network(
     if spec.network.switches:
         switching = session.set_network(getattr(spec.network, phase))
         await calls.bounded("switching the network", switching, plan.open_timeout_s)
+
+
+def _end_access(owned: Ownership, plan: ExecutionPlan, session: EnvironmentSession) -> None:
+    """The way to the driver ends with the agent's run, in every evaluation mode."""
+    if plan.environment.driver_access:
+        owned.add("access to the driver", session.end_driver_access)
 
 
 def timed_step(plan: ExecutionPlan, prepared: PreparedTask) -> ExecutionPlan:
