@@ -193,6 +193,11 @@ class EnvironmentSession(ABC):
     async def close(self) -> None:
         """Remove the place with everything in it. Idempotent."""
 
+    async def ended_inside(self) -> bool:
+        """Whether the place has ended, and surely by what ran inside and nothing else: not by a
+        request, nor by a failure of its provider. Raises nothing. Default: nobody can tell."""
+        return False
+
     async def set_network(self, policy: NetworkPolicy) -> None:
         """Switch the live policy. A provider that cannot refuses such plans in `problems`."""
         raise EnvironmentFault(

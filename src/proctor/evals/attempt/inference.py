@@ -37,6 +37,8 @@ class Inference:
         self._log = log
         self._model: AttemptModel | None = None
         self._over = False
+        self.acted = False
+        """Whether the agent has begun: what comes before is set-up that is trusted."""
 
     async def run(
         self, plan: ExecutionPlan, session: EnvironmentSession, prepared: PreparedTask
@@ -89,6 +91,7 @@ class Inference:
         limit = plan.agent_timeout_s
         if limit is not None and agent.keeps_time:
             limit += OWN_TIME_MARGIN_S
+        self.acted = True
         return await self._within(calls.bounded("the agent", agent.run(), limit), agent.partial)
 
     @staticmethod
@@ -120,6 +123,7 @@ class Inference:
         benchmark = self._s.components.benchmark
         assert isinstance(benchmark, HarnessFreeBenchmark)  # checked in preflight
         await switch_network(session, plan.environment, "run", plan, self._s.calls)
+        self.acted = True
         call = self._s.calls.plugin(
             "the agent",
             benchmark.run_task,
