@@ -109,7 +109,7 @@ def pipe(path):
 def test_what_is_not_as_recorded_is_told(folder, change):
     recorded = inventory(str(folder))
     change(folder / "folder 1/deep/file4")
-    with pytest.raises(EvaluatorFault, match="folder 1/deep/file[0-9]+ is not what was") as caught:
+    with pytest.raises(EvaluatorFault, match=r"folder 1/deep/file\d+ is not what was") as caught:
         handed(folder, recorded)
     assert caught.value.fault_code == "artifact_changed"
 
