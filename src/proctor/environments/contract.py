@@ -193,6 +193,11 @@ class EnvironmentSession(ABC):
     async def close(self) -> None:
         """Remove the place with everything in it. Idempotent."""
 
+    async def ended_inside(self) -> bool:
+        """Whether the place has ended, and surely by what ran inside and nothing else: not by a
+        request, nor by a failure of its provider. Raises nothing. Default: nobody can tell."""
+        return False
+
     async def set_network(self, policy: NetworkPolicy) -> None:
         """Switch the live policy. A provider that cannot refuses such plans in `problems`."""
         raise EnvironmentFault(
@@ -203,8 +208,9 @@ class EnvironmentSession(ABC):
         """Where programs inside reach what the driver serves on its own 127.0.0.1:`port`, as
         `HOST:PORT`; the same for the same port. Only with `EnvironmentSpec.driver_access`.
 
-        It holds under every policy until `end_driver_access` or `close`, and opens nothing else
-        of the driver. Whoever is inside may connect: the service must ask for a token.
+        It holds under every policy until `end_driver_access` (by the runtime, once the agent's run
+        is over) or `close`, and leads to the socket that listens there now, to nothing else. In
+        the host's own network nothing ends. Whoever is inside may connect: ask for a token.
         """
         raise EnvironmentFault(
             "from this environment the driver is not reached", code="unsupported", permanent=True

@@ -1,12 +1,12 @@
 """One control group: limits of all processes of a sandbox together, and their end."""
 
 import os
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from proctor.environments.cgroups import Hierarchy, available, read, write
 from proctor.environments.contract import Resources
+from proctor.environments.killing import kill_found
 from proctor.environments.patience import Patience
 from proctor.kernel.errors import EnvironmentFault
 
@@ -99,11 +99,7 @@ def remove_group(folder: str) -> bool:
     """Kill the members of a group and try to remove it once; whether it is gone."""
     if _remove(folder):
         return True
-    for pid in members(folder):
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            continue
+    kill_found(members(folder), lambda: members(folder))
     return _remove(folder)
 
 

@@ -4,9 +4,8 @@ There is no isolation: what runs can read and change whatever the user who start
 """
 
 import os
-import signal
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,6 +23,7 @@ from proctor.environments.contract import (
     SessionPaths,
 )
 from proctor.environments.hosted import HostedSession, shell
+from proctor.environments.killing import kill_found
 from proctor.environments.limits import TIMEOUT_CEILING_S, clamp_timeout
 from proctor.environments.network import NetworkMode
 from proctor.environments.patience import Patience
@@ -186,12 +186,9 @@ class LocalSession(HostedSession):
         if self._first_pid is None:
             return
         patience = Patience(_KILL_WAIT_S)
-        while left := proctable.marked(SESSION_MARK, self._name, since=self._first_pid):
-            for pid in left:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except (ProcessLookupError, PermissionError):
-                    continue
+        look = partial(proctable.marked, SESSION_MARK, self._name, since=self._first_pid)
+        while left := look():
+            kill_found(left, look)
             if patience.over():
                 raise EnvironmentFault(f"processes {left} do not end", code="unkillable")
             await patience.pause()

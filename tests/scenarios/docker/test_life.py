@@ -11,6 +11,7 @@ from tests.engines import IMAGE
 
 from proctor.environments.contract import EnvironmentSpec
 from proctor.environments.docker import owned
+from proctor.environments.docker.ending import by_itself
 from proctor.environments.docker.engine import Engine
 from proctor.environments.docker.owned import remove
 from proctor.environments.network import NetworkMode, NetworkPhases, NetworkPolicy
@@ -79,8 +80,40 @@ def test_a_container_that_stopped_is_gone_too(place):
             await session.exec("true")
         assert raised.value.fault_code == "environment_gone"
         assert not await session.alive()
+        assert not await session.ended_inside()
 
     place.run(case)
+
+
+def test_a_container_that_ended_of_itself_is_told_from_one_that_was_ended(place):
+    async def case(session):
+        assert not await session.ended_inside()  # it runs
+        await session._commands._restart()  # which is no end
+        first = (await session.container.facts())["State"]["Pid"]
+        os.kill(first, signal.SIGKILL)  # as the kernel does that runs out of memory
+        assert await session.ended_inside()
+        assert not await session.alive()
+
+    place.run(case)
+
+
+@pytest.mark.parametrize(
+    ("actions", "told"),
+    [
+        (["start", "exec_create: sh", "exec_start: sh", "die", "cleanup"], True),
+        (["start", "oom", "died"], True),
+        (["kill", "die", "start", "die"], True),
+        (["restart", "start", "kill", "die"], False),
+        (["kill", "die", "start", "restart", "die"], True),
+        (["start", "exec", "restart", "die"], False),
+        (["start", "die", "remove"], False),
+        (["start"], False),
+        (["die"], False),  # the engine was started again meanwhile, and knows no start
+        ([], False),
+    ],
+)
+def test_what_an_engine_records_about_an_end(actions, told):
+    assert by_itself(actions) is told
 
 
 def test_an_engine_that_is_not_there_is_told_before_anything_runs(place, tmp_path):

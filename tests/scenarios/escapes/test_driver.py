@@ -80,6 +80,28 @@ def test_it_ends_for_connections_that_are_open_too(cell):
     assert hold(cell, case) == ("cut off\n", [])
 
 
+def test_whoever_takes_the_port_later_is_not_reached(cell):
+    """The service ended first, as one does that a harness closes or that crashed."""
+
+    async def case(session):
+        async with service("127.0.0.1") as port:
+            given = (await session.driver_address(port)).replace(":", " ")
+            before = (await probe(session, (given,))).answers
+        async with service("127.0.0.1", port):
+            later = (await probe(session, (given,))).answers
+            asked = (await session.driver_address(port)).replace(":", " ")
+            return (
+                before == [given],
+                later,
+                asked == given,
+                (await probe(session, (given,))).answers,
+            )
+
+    same, later, asked, again = hold(cell, case)
+    assert (same, later, asked) == (True, [], True)
+    assert len(again) == 1  # who asks for it again gets the new one
+
+
 def test_a_crowd_in_one_sandbox_does_not_keep_others_out(sandbox):
     async def case(session):
         other = sandbox.provider.environment()
@@ -106,7 +128,7 @@ def test_it_survives_a_restart_of_the_container_at_the_same_address(sandbox):
         async with service("127.0.0.1") as port:
             before = await session.driver_address(port)
             if hasattr(session, "container"):
-                await session._restart()
+                await session._commands._restart()
             after = (await session.driver_address(port)).replace(":", " ")
             return before.replace(":", " ") == after, (await probe(session, (after,))).answers
 

@@ -138,6 +138,9 @@ class RecordingSession(LocalSession):
     async def set_network(self, policy: Any) -> None:
         self.journal.append(f"network {self.name} {policy.mode.value}")
 
+    async def end_driver_access(self) -> None:
+        self.journal.append(f"no driver {self.name}")
+
     async def close(self) -> None:
         self.journal.append(f"close {self.name}")
         await super().close()

@@ -9,7 +9,7 @@ import pytest
 from tests.scenarios.runtime.plugins import Agent, Answers, tasks
 from tests.scenarios.runtime.runs import run
 
-from proctor.environments.local import LocalEnvironment
+from proctor.environments.local import LocalEnvironment, LocalSession
 from proctor.evals.contracts import Evaluation, PreparedTask, RunResult
 from proctor.kernel.errors import (
     AgentFault,
@@ -261,3 +261,83 @@ def test_a_further_step_that_cannot_begin(tmp_path, where, error, codes):
     outcome = run(tmp_path, Stepped, Tested, evaluation_mode="reuse")
     assert outcome.codes() == codes
     assert outcome.record()["metrics"] == {}
+
+
+def test_a_provider_that_fails_everywhere_is_not_the_agents_doing(tmp_path):
+    """It says nothing against the agent that its place fails where a new one fails too."""
+    opened = []
+
+    class Ill(LocalEnvironment):
+        async def open_session(self, spec, labels):
+            opened.append(len(opened))
+            if len(opened) == 2:
+                raise EnvironmentFault("no room on the disk")
+            return await super().open_session(spec, labels)
+
+    class Graded(Answers):
+        async def evaluate(self, prepared, result, session):
+            if len(opened) == 1:
+                raise EnvironmentFault("no room on the disk")
+            return Evaluation(metrics={"right": True})
+
+    outcome = run(
+        tmp_path, Graded, Agent, Ill, evaluation_mode="reuse", max_retries=1, retry_backoff_s=0
+    )
+    assert outcome.codes() == []
+    (dropped,) = outcome.dropped()
+    issue = dropped["issue"]
+    assert (issue["severity"], issue["cause"], issue["code"]) == (
+        "fatal", "environment", "environment",
+    )  # fmt: skip
+    assert opened == [0, 1, 2]  # the agent's, the trial, the next try's
+
+
+@pytest.mark.parametrize("phase", ["run", "collect", "evaluate"])
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_place_that_was_ended_from_inside_is_spoiled(tmp_path, phase, inside):
+    class Session(LocalSession):
+        async def ended_inside(self):
+            return inside
+
+    class Place(LocalEnvironment):
+        async def open_session(self, spec, labels):
+            return Session(spec, labels, self._settings)
+
+    def away(where):
+        if where == phase:
+            raise EnvironmentFault("away", code="environment_gone")
+
+    class Graded(Answers):
+        async def collect_artifacts(self, prepared, result, session, context):
+            away("collect")
+            return result
+
+        async def evaluate(self, prepared, result, session):
+            away("evaluate")
+            return Evaluation(metrics={"right": True})
+
+    class Tested(Agent):
+        async def act(self, session, task, context):
+            away("run")
+            return "a"
+
+    outcome = run(tmp_path, Graded, Tested, Place, evaluation_mode="reuse")
+    spoiled, gone = "agent environment_spoiled", "environment environment_gone"
+    assert outcome.codes() == [f"error {phase} {spoiled}" if inside else f"fatal {phase} {gone}"]
+
+
+def test_a_place_that_ends_while_it_is_set_up_is_not_the_agents_doing(tmp_path):
+    class Session(LocalSession):
+        async def ended_inside(self):
+            return True
+
+    class Place(LocalEnvironment):
+        async def open_session(self, spec, labels):
+            return Session(spec, labels, self._settings)
+
+    class Tested(Agent):
+        async def start(self, session, task, context):
+            raise EnvironmentFault("away", code="environment_gone")
+
+    outcome = run(tmp_path, Answers, Tested, Place, evaluation_mode="reuse")
+    assert outcome.codes() == ["fatal run environment environment_gone"]

@@ -22,10 +22,12 @@ from proctor.benchmarks.harbor.sections import (
     EnvironmentSection,
     HealthcheckSection,
     PhaseSection,
+    Script,
     Seconds,
     Section,
     User,
 )
+from proctor.benchmarks.harbor.sound import inside
 
 _NAME_PART = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _TASK_NAME = re.compile(f"{_NAME_PART}/{_NAME_PART}")
@@ -100,7 +102,7 @@ class AgentSection(PhaseSection):
 class CollectSection(Section):
     """[[verifier.collect]]: a command after the agent phase, before artifacts are taken."""
 
-    command: str
+    command: Script
     service: str = "main"
     timeout_sec: Seconds = 60.0
     user: User | None = None
@@ -148,6 +150,8 @@ class ArtifactEntry(Section):
     def _paths(self) -> "ArtifactEntry":
         if not self.source or ".." in self.source.split("/") or "\0" in self.source:
             raise ValueError(f"source must be a path without '..': {self.source!r}")
+        inside(self.source)
+        inside(self.destination or "")
         if self.service not in (None, "main") and not self.source.startswith("/"):
             raise ValueError(f"the source of service {self.service!r} must be an absolute path")
         target = self.destination

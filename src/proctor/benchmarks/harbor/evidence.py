@@ -24,7 +24,7 @@ ARTIFACT_LIMIT_BYTES = 100_000_000
 """The most that one artifact, a file or a folder, may hold."""
 
 ARTIFACT_LIMIT_FILES = 10_000
-"""The most files that one artifact may hold: each is recorded, and handed over on its own."""
+"""The most files that one artifact may hold: each is recorded."""
 
 _REFUSED = frozenset(["too_large", "not_a_file", "refused_path"])
 

@@ -12,6 +12,7 @@ from proctor.benchmarks.harbor.hosts import policy
 from proctor.benchmarks.harbor.recipe import Recipe
 from proctor.benchmarks.harbor.recipe import read as read_recipe
 from proctor.benchmarks.harbor.sections import EnvironmentSection
+from proctor.benchmarks.harbor.sound import unsound
 from proctor.benchmarks.harbor.templates import Resolved
 from proctor.benchmarks.harbor.tree import TaskTree
 from proctor.environments.contract import EnvironmentSpec, Resources
@@ -48,7 +49,7 @@ class Place:
 
 
 def place_of(ground: Ground, tree: TaskTree) -> Place:
-    """An environment of a task. Raises ValueError saying what in the Dockerfile is wrong."""
+    """An environment of a task. Raises ValueError saying what of it is wrong."""
     folder = tree.folder / ground.part
     context = BuildContext.of(folder, tree.under(ground.part), DockerIgnore(ground.ignored))
     try:
@@ -75,6 +76,8 @@ def place_of(ground: Ground, tree: TaskTree) -> Place:
         resources=_resources(section, ground.main),
         context=str(folder) if image is None and text is not None else None,
     )
+    if problems := unsound(spec):
+        raise ValueError(f"{ground.part}: " + "; ".join(problems))
     return Place(spec, _identity(spec, {**image_env, **ground.env.identity}))
 
 

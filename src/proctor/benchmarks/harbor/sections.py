@@ -13,6 +13,7 @@ from pydantic import (
 )
 
 from proctor.benchmarks.harbor.hosts import host_entry
+from proctor.benchmarks.harbor.sound import image_name, script
 
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMG])I?B?", re.IGNORECASE)
 _KIB = {"K": 1, "M": 1024, "G": 1024 * 1024}
@@ -29,6 +30,7 @@ def _hosts(hosts: list[str]) -> list[str]:
 Seconds = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(gt=0)]
 User = str | int
+Script = Annotated[str, AfterValidator(script)]
 
 
 class Section(BaseModel):
@@ -53,7 +55,7 @@ class PhaseSection(Section):
 class HealthcheckSection(Section):
     """A command that must succeed before the agent is set up."""
 
-    command: str
+    command: Script
     interval_sec: Seconds = 5.0
     timeout_sec: Seconds = 30.0
     start_period_sec: Annotated[float, Field(ge=0)] = 0.0
@@ -101,7 +103,7 @@ class EnvironmentSection(PhaseSection):
     """[environment], and [verifier.environment] for a verifier with its own."""
 
     build_timeout_sec: Seconds = 600.0
-    docker_image: Annotated[str, Field(min_length=1)] | None = None
+    docker_image: Annotated[str, AfterValidator(image_name)] | None = None
     os: Annotated[Literal["linux", "windows"], BeforeValidator(_lower)] = "linux"
     cpus: Annotated[float, Field(gt=0)] | None = None
     memory_mb: Count | None = None

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from proctor.benchmarks.harbor.sound import MOST_VALUE_BYTES
 from proctor.kernel.redact import looks_secret
 
 _TEMPLATE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -43,7 +44,9 @@ class HostVariables:
             missing = [p for m in _TEMPLATE.finditer(text) if (p := self._missing(m)) is not None]
             problems += [f"task.toml: {section}.{key} {why}" for why in missing]
             if not missing:
-                values[key] = _TEMPLATE.sub(self._value, text)
+                values[key] = value = _TEMPLATE.sub(self._value, text)
+                if len(value.encode("utf-8", "replace")) > MOST_VALUE_BYTES:
+                    problems.append(f"task.toml: {section}.{key} is too long for a variable")
                 identity[key] = _TEMPLATE.sub(self._identity, text)
         return Resolved(values, identity, tuple(problems))
 

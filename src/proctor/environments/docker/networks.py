@@ -43,9 +43,10 @@ class Networks:
 
     async def started(self) -> None:
         """The container was started, again perhaps, and has a new network namespace."""
-        if self._doors:
-            with await self._namespace() as namespace:
-                await self._doors.move(namespace)
+        try:
+            await self._doors.move(self._namespace)
+        except OSError as error:
+            raise _no_way(error) from error
         if not self._walled:
             return
         await self._drop_wall()
@@ -78,20 +79,18 @@ class Networks:
 
     async def driver_address(self, port: int) -> str:
         """Where the driver's own port is reached inside. Raises EnvironmentFault."""
-        with await self._namespace() as namespace:
-            try:
-                return self._doors.address(namespace, port)
-            except OSError as error:
-                message = f"the container cannot be given a way to the driver: {error}"
-                raise EnvironmentFault(message, code="cannot_start") from error
+        try:
+            return await self._doors.address(self._namespace, port)
+        except OSError as error:
+            raise _no_way(error) from error
 
     async def end_driver_access(self) -> None:
         """Close the ways to the driver. Idempotent."""
         await self._doors.close()
 
     async def close(self) -> None:
-        """Close every connection that leads out. Idempotent."""
-        await self._doors.close()
+        """Close every connection that leads out, for good. Idempotent."""
+        await self._doors.close(for_good=True)
         await self._drop_wall()
 
     async def _namespace(self) -> AbstractContextManager[NetworkNamespace]:
@@ -132,6 +131,11 @@ class Networks:
             await self._container.engine.done("POST", f"/networks/{network}/{action}", None, body)
         except EngineError as error:
             raise self._container.fault(error, f"{action} {network}") from error
+
+
+def _no_way(error: OSError) -> EnvironmentFault:
+    message = f"the container cannot be given a way to the driver: {error}"
+    return EnvironmentFault(message, code="cannot_start")
 
 
 def _names(facts: Any) -> list[str]:

@@ -23,6 +23,7 @@ from proctor.environments.docker.networks import Networks
 from proctor.environments.docker.owned import Containers, labels_for
 from proctor.environments.docker.probe import probed
 from proctor.environments.docker.session import DockerSession, Place
+from proctor.environments.image_names import image_name_problem
 from proctor.environments.limits import TIMEOUT_CEILING_S
 from proctor.environments.netns.sandbox import problem as switching_problem
 from proctor.environments.netns.sandbox import proxy_variables
@@ -104,6 +105,8 @@ class DockerEnvironment(Environment):
         found = []
         if spec.image is None and spec.context is None:
             found.append("needs an image: -p environment.image=NAME")
+        elif spec.image is not None and (problem := image_name_problem(spec.image)):
+            found.append(problem)
         found += self._network_problems(spec.network)
         if spec.driver_access and (reason := self._wall_problem()):
             found.append(

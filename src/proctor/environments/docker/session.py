@@ -18,6 +18,7 @@ from proctor.environments.contract import (
 )
 from proctor.environments.docker.commands import Commands
 from proctor.environments.docker.container import Container, gone
+from proctor.environments.docker.ending import ended_inside
 from proctor.environments.docker.files import ContainerFiles
 from proctor.environments.docker.networks import Networks
 from proctor.environments.docker.wrapper import Wrapper
@@ -149,6 +150,9 @@ class DockerSession(EnvironmentSession):
 
     async def alive(self) -> bool:
         return not self._closed and await self.container.running()
+
+    async def ended_inside(self) -> bool:
+        return not self._closed and await ended_inside(self.container)
 
     async def close(self) -> None:
         """Remove the container with its volumes.

@@ -8,6 +8,8 @@ first process that is ours: everything else is left to the restart.
 
 import os
 import signal
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from proctor.environments import proctable
@@ -30,7 +32,8 @@ async def swept(engine: Engine, facts: Any, main: tuple[str, ...]) -> bool:
         return False
     try:
         await freeze(engine, name)
-        left = _killed(_members(namespace, own_id) - {pid})
+        belongs = partial(_belongs, namespace, own_id)
+        left = _killed({found for found in proctable.pids() if belongs(found)} - {pid}, belongs)
     except (EngineError, EnvironmentFault):  # an engine that cannot: the restart tells more
         left = None
     finally:
@@ -68,31 +71,40 @@ def _is_ours(pid: int, main: tuple[str, ...]) -> bool:
     return words == [word.encode() for word in main] and traced == ["0"]
 
 
-def _members(namespace: str, container_id: str) -> set[int]:
-    """The processes in a container: in its namespace of process ids, or in one made inside.
+def _belongs(namespace: str, container_id: str, pid: int) -> bool:
+    """Whether a process is in a container: in its namespace of process ids, or in one made inside.
 
     The engine's own watchers may be in its control groups too, but never in a namespace of its.
     """
+    theirs = proctable.pid_namespace(pid)
     own = proctable.pid_namespace()
-    found = set()
-    for pid in proctable.pids():
-        theirs = proctable.pid_namespace(pid)
-        inside = theirs == namespace
-        if inside or (theirs not in ("", own) and container_id in _groups(pid)):
-            found.add(pid)
-    return found
+    return theirs == namespace or (theirs not in ("", own) and container_id in _groups(pid))
 
 
-def _killed(pids: set[int]) -> dict[int, int | None] | None:
-    """Send the signal; when each of them started, or None when one could not be reached."""
-    started = {pid: proctable.start_ticks(pid) for pid in pids}
+def _killed(pids: set[int], belongs: Callable[[int], bool]) -> dict[int, int | None] | None:
+    """Send the signal; when each of them started, or None when one could not be reached.
+
+    A process may end by itself, out of memory say, and its id be given to another one. So each is
+    held by a descriptor first, and only what the descriptor names is asked about and gets it.
+    """
+    started: dict[int, int | None] = {}
     for pid in pids:
         try:
-            os.kill(pid, signal.SIGKILL)
+            fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        except OSError:  # no descriptor, or a kernel without them
+            return None
+        try:
+            if belongs(pid):
+                started[pid] = proctable.start_ticks(pid)
+                signal.pidfd_send_signal(fd, signal.SIGKILL)
         except ProcessLookupError:
             continue
         except PermissionError:
             return None
+        finally:
+            os.close(fd)
     return started
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
@@ -114,10 +114,8 @@ class SandboxNetwork:
     async def driver_address(self, port: int) -> str:
         """Where the driver's own port is reached inside. Raises EnvironmentFault."""
         await self.open()
-        if self._namespace is None:
-            raise _failed("it is closed")
         try:
-            return self._doors.address(self._namespace, port)
+            return await self._doors.address(self._where, port)
         except OSError as error:
             raise _failed(str(error)) from error
 
@@ -134,10 +132,16 @@ class SandboxNetwork:
     async def close(self) -> None:
         """Close every connection and let go of the namespace. Idempotent."""
         self._closed = True
+        await self._doors.close(for_good=True)
         async with self._changing:
             await self._drop()
 
     # --- parts
+
+    async def _where(self) -> AbstractContextManager[NetworkNamespace]:
+        if self._namespace is None:
+            raise _failed("it is closed")
+        return nullcontext(self._namespace)
 
     async def _open(self) -> None:
         self._namespace = self._make()

@@ -37,6 +37,8 @@ class Inference:
         self._log = log
         self._model: AttemptModel | None = None
         self._over = False
+        self.acted = False
+        """Whether the agent has begun: what comes before is set-up that is trusted."""
 
     async def run(
         self, plan: ExecutionPlan, session: EnvironmentSession, prepared: PreparedTask
@@ -79,14 +81,17 @@ class Inference:
         owned: Ownership,
     ) -> RunResult:
         harness, calls = self._s.components.harness, self._s.calls
+        _end_access(owned, plan, session)  # also where the harness does not start
         if harness is None:
             return await self._harness_free(plan, session, prepared, context)
         starting = self._start(harness, session, prepared, context, owned)
         agent = await calls.bounded("starting the harness", starting, plan.open_timeout_s)
+        _end_access(owned, plan, session)  # before the harness closes, and its service with it
         await switch_network(session, plan.environment, "run", plan, calls)
         limit = plan.agent_timeout_s
         if limit is not None and agent.keeps_time:
             limit += OWN_TIME_MARGIN_S
+        self.acted = True
         return await self._within(calls.bounded("the agent", agent.run(), limit), agent.partial)
 
     @staticmethod
@@ -118,6 +123,7 @@ class Inference:
         benchmark = self._s.components.benchmark
         assert isinstance(benchmark, HarnessFreeBenchmark)  # checked in preflight
         await switch_network(session, plan.environment, "run", plan, self._s.calls)
+        self.acted = True
         call = self._s.calls.plugin(
             "the agent",
             benchmark.run_task,
@@ -225,6 +231,12 @@ async def switch_network(
     if spec.network.switches:
         switching = session.set_network(getattr(spec.network, phase))
         await calls.bounded("switching the network", switching, plan.open_timeout_s)
+
+
+def _end_access(owned: Ownership, plan: ExecutionPlan, session: EnvironmentSession) -> None:
+    """The way to the driver ends with the agent's run, in every evaluation mode."""
+    if plan.environment.driver_access:
+        owned.add("access to the driver", session.end_driver_access)
 
 
 def timed_step(plan: ExecutionPlan, prepared: PreparedTask) -> ExecutionPlan:

@@ -25,7 +25,7 @@ from proctor.evals.attempt.ownership import Ownership
 from proctor.evals.attempt.phases import PhaseLog
 from proctor.evals.attempt.record import run_record
 from proctor.evals.attempt.services import AttemptServices
-from proctor.evals.attempt.spoiled import after_agent
+from proctor.evals.attempt.spoiled import Spoiled, after_agent, judged
 from proctor.evals.contracts.benchmark import Benchmark
 from proctor.evals.contracts.result import Artifact, Evaluation, RunResult
 from proctor.evals.contracts.task import PreparedTask
@@ -81,12 +81,14 @@ class Try:
             async with owned:
                 session = await self._open(plan, owned, TASK_ENVIRONMENT)
                 prepared = await self._prepare(plan, session)
-                async with after_agent(session, first=True):
+                async with after_agent(session, acted=lambda: self._inference.acted):
                     result = self.result = await self._inference.run(plan, session, prepared)
                 self._refuse_error(result)
                 if plan.evaluation_mode == "reuse":
                     return await self._in_place(plan, session, prepared, result)
                 await self._keep_run(prepared, result)
+        except Spoiled as spoiled:
+            raise await judged(spoiled, self._s, plan, self._labels(), self.log.issues) from None
         finally:
             self.log.issues.extend(owned.warnings)
         permit = current_permit.get()
@@ -169,7 +171,7 @@ class Try:
 
     async def _opened(self, plan: ExecutionPlan, owned: Ownership, name: str) -> EnvironmentSession:
         """Open a session and own it in the same step; one that comes too late is closed."""
-        labels = {**self._s.labels, "task": self._job.task.id, "attempt": str(self._job.index)}
+        labels = self._labels()
         if plan.keep_environment:
             labels["kept"] = "true"  # spared when what this process leaves is cleaned up
         spec = plan.environment if name == TASK_ENVIRONMENT else plan.grading
@@ -183,6 +185,9 @@ class Try:
             baseline = spec.network.baseline
             owned.add(f"network of the {name}", lambda: session.set_network(baseline))
         return session
+
+    def _labels(self) -> dict[str, str]:
+        return {**self._s.labels, "task": self._job.task.id, "attempt": str(self._job.index)}
 
     async def _prepare(self, plan: ExecutionPlan, session: EnvironmentSession) -> PreparedTask:
         task, benchmark = self._job.task, self._s.components.benchmark

@@ -110,8 +110,11 @@ def host_address() -> str | None:
 
 
 @asynccontextmanager
-async def service(host: str = "0.0.0.0") -> AsyncIterator[int]:  # noqa: S104 - as careless ones do
-    """A service of this machine that greets whoever connects; yields its port."""
+async def service(
+    host: str = "0.0.0.0",  # noqa: S104 - as careless ones do
+    port: int = 0,
+) -> AsyncIterator[int]:
+    """A service of this machine that greets whoever connects; yields its port (0: a free one)."""
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -123,7 +126,7 @@ async def service(host: str = "0.0.0.0") -> AsyncIterator[int]:  # noqa: S104 - 
         finally:
             writer.close()
 
-    server = await asyncio.start_server(greet, host, 0)
+    server = await asyncio.start_server(greet, host, port)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
