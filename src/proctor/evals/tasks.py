@@ -39,8 +39,9 @@ class TaskState:
 
     def is_complete(self, strategy: Strategy, plan: AttemptPlan, primary: str) -> bool:
         """Whether the strategy asks for no further attempt."""
-        primaries = [self.done[i].observations.get(primary) for i in sorted(self.done)]
-        return strategy.is_complete(primaries, plan.k)
+        done = self.done
+        order = sorted(done) if len(done) > 1 else done
+        return strategy.is_complete([done[i].observations.get(primary) for i in order], plan.k)
 
     def is_settled(self, strategy: Strategy, plan: AttemptPlan, primary: str) -> bool:
         """Whether nothing of this task will run any more."""
@@ -56,7 +57,7 @@ class TaskState:
     @property
     def final_state(self) -> Literal["normal", "error", "fatal"]:
         """The highest severity of any attempt; warnings only = normal."""
-        severities = {summary.severity for summary in self.done.values()}
+        severities = [summary.severity for summary in self.done.values()]
         if Severity.FATAL in severities:
             return "fatal"
         return "error" if Severity.ERROR in severities else "normal"
