@@ -64,13 +64,12 @@ class TaskState:
 
     def observations(self, strategy: Strategy, plan: AttemptPlan, primary: str) -> TaskObservations:
         """What the metric report counts of this task."""
-        complete = self.is_complete(strategy, plan, primary)
-        state = self.final_state
+        state, complete = self.final_state, self.is_complete(strategy, plan, primary)
         return TaskObservations(
             task_id=self.spec.id,
             category=self.spec.category,
             state=state if complete or state == "fatal" else "missing",
-            attempts={index: dict(summary.observations) for index, summary in self.done.items()},
+            attempts={index: summary.observations for index, summary in self.done.items()},
             ended_early=complete and len(self.done) < plan.k,
         )
 
