@@ -130,6 +130,7 @@ class Builder:
         reuse = self._opened.info.get("reuse") or {}
         return Examination(
             self._pre.components.benchmark.metrics(),
+            self._pre.components.attempts.k,
             self._pre.digests.of_task,
             lambda task: _mode(self._pre, task) in ("none", "fresh"),
             anyway=bool(reuse.get("anyway")),

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ from proctor.evals.attempt.calls import ended
 from proctor.evals.attempt.job import AttemptJob, Finished, RetryLater
 from proctor.evals.attempt.ownership import CLOSE_LIMIT_S, finish_shielded
 from proctor.evals.attempt.services import AttemptServices
+from proctor.evals.collecting import collecting
 from proctor.evals.components import Components
 from proctor.evals.contracts.benchmark import Benchmark
 from proctor.evals.ending import Ending, log_defect, write_end, write_failure
@@ -66,7 +66,7 @@ class RequestRun:
         self.started = self.clock.monotonic()
         self.writer.log("run.started", tasks=len(self.tasks), kept_attempts=self.kept_attempts)
         self.beat = asyncio.get_running_loop().create_task(self._beat())
-        gc.freeze()  # what was loaded stays: a collection that walks it would hold up the loop
+        collecting.keep()  # a collection that walks what was loaded would hold up the loop
 
     def queue_up(self) -> None:
         """Find the tasks that need an attempt. Of 100,000 that takes long: off the event loop."""

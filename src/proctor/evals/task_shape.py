@@ -1,7 +1,7 @@
 """What a task must look like so that it can be planned, digested and recorded."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from proctor.environments.contract import EnvironmentSpec
@@ -9,8 +9,32 @@ from proctor.evals.contracts.task import Reference, TaskSpec
 from proctor.kernel import jsontext
 
 
-def shape_problems(task: TaskSpec, modes: Sequence[str]) -> Iterator[str]:
+def shape_problems(task: TaskSpec, modes: Sequence[str]) -> Iterable[str]:
     """Why a benchmark's task cannot be used; nothing when it can. `modes` are its allowed ones."""
+    return () if _is_plain(task) else _problems(task, modes)
+
+
+def _is_plain(task: TaskSpec) -> bool:
+    """Whether it is a text with a target that is one or none, and for the rest as every task is
+    by default, or named by its category: nothing can be wrong then. Most tasks of most data."""
+    return (
+        type(task.input) is str
+        and (task.target is None or type(task.target) is str)
+        and (task.category is None or type(task.category) is str)
+        and type(task.files) is dict
+        and type(task.environment) is EnvironmentSpec
+        and task.reference is None
+        and task.input_digest is None
+        and task.grading_digest is None
+        and task.invalid is None
+        and task.agent_timeout_s is None
+        and task.evaluation_timeout_s is None
+        and task.evaluation_mode is None
+        and task.evaluation_environment is None
+    )
+
+
+def _problems(task: TaskSpec, modes: Sequence[str]) -> Iterator[str]:
     yield from _not_json("input", task.input)
     yield from _not_json("target", task.target)
     yield from _not_kind("reference", task.reference, Reference | None)

@@ -39,8 +39,9 @@ class TaskState:
 
     def is_complete(self, strategy: Strategy, plan: AttemptPlan, primary: str) -> bool:
         """Whether the strategy asks for no further attempt."""
-        primaries = [self.done[i].observations.get(primary) for i in sorted(self.done)]
-        return strategy.is_complete(primaries, plan.k)
+        done = self.done
+        order = sorted(done) if len(done) > 1 else done
+        return strategy.is_complete([done[i].observations.get(primary) for i in order], plan.k)
 
     def is_settled(self, strategy: Strategy, plan: AttemptPlan, primary: str) -> bool:
         """Whether nothing of this task will run any more."""
@@ -56,20 +57,19 @@ class TaskState:
     @property
     def final_state(self) -> Literal["normal", "error", "fatal"]:
         """The highest severity of any attempt; warnings only = normal."""
-        severities = {summary.severity for summary in self.done.values()}
+        severities = [summary.severity for summary in self.done.values()]
         if Severity.FATAL in severities:
             return "fatal"
         return "error" if Severity.ERROR in severities else "normal"
 
     def observations(self, strategy: Strategy, plan: AttemptPlan, primary: str) -> TaskObservations:
         """What the metric report counts of this task."""
-        complete = self.is_complete(strategy, plan, primary)
-        state = self.final_state
+        state, complete = self.final_state, self.is_complete(strategy, plan, primary)
         return TaskObservations(
             task_id=self.spec.id,
             category=self.spec.category,
             state=state if complete or state == "fatal" else "missing",
-            attempts={index: dict(summary.observations) for index, summary in self.done.items()},
+            attempts={index: summary.observations for index, summary in self.done.items()},
             ended_early=complete and len(self.done) < plan.k,
         )
 

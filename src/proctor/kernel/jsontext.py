@@ -20,9 +20,12 @@ def _refuse_constant(name: str) -> Any:
     raise JsonError(f"{name} is not JSON")
 
 
+_INFINITE = math.inf, -math.inf
+
+
 def _parse_float(text: str) -> float:
     value = float(text)
-    if math.isinf(value):
+    if value in _INFINITE:
         raise JsonError(f"number out of range: {text[:40]}")
     return value
 
@@ -42,6 +45,18 @@ _UNIQUE_DECODER = json.JSONDecoder(
 )
 
 
+_scan: Callable[[str, int], tuple[Any, int]] = _DECODER.scan_once  # type: ignore[attr-defined]
+
+
+def _decoded(text: str) -> Any:
+    """`_DECODER.decode(text)`, without its search for blanks around what has none, as records."""
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration:  # blanks before it, or no JSON
+        return _DECODER.decode(text)
+    return value if text[end : end + 2] in ("", "\n") else _DECODER.decode(text)
+
+
 def loads(text: str | bytes, *, unique_keys: bool = False) -> Any:
     """Parse strict JSON. Raises JsonError with a one-line reason.
 
@@ -50,7 +65,9 @@ def loads(text: str | bytes, *, unique_keys: bool = False) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
-        return (_UNIQUE_DECODER if unique_keys else _DECODER).decode(text)
+        if unique_keys:
+            return _UNIQUE_DECODER.decode(text)
+        return _decoded(text)
     except JsonError:
         raise
     except json.JSONDecodeError as error:
@@ -83,6 +100,7 @@ def _made_once(encoder: json.JSONEncoder) -> Callable[[Any], str]:
 
 
 _compact, _canonical, _pretty = _made_once(_COMPACT), _made_once(_CANONICAL), _PRETTY.encode
+_quoted: Callable[[str], str] = json.encoder.encode_basestring
 
 
 def _encode(encode: Callable[[Any], str], value: Any) -> str:
@@ -92,6 +110,8 @@ def _encode(encode: Callable[[Any], str], value: Any) -> str:
         raise JsonError("nested too deeply") from None
     except (TypeError, ValueError) as error:
         raise JsonError(str(error)) from None
+    if text.isascii():
+        return text
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -107,7 +127,7 @@ def dumps(value: Any) -> str:
 
 def canonical(value: Any) -> str:
     """The one text of a value: sorted keys, no blanks. What digests are made of."""
-    return _encode(_canonical, value)
+    return _encode(_quoted if type(value) is str else _canonical, value)
 
 
 def pretty(value: Any) -> str:

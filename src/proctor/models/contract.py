@@ -34,6 +34,19 @@ class Usage:
             cost,
         )
 
+    @classmethod
+    def total(cls, usages: Sequence["Usage"]) -> "Usage":
+        """The sum of many."""
+        costs = [u.cost_usd for u in usages if u.cost_usd is not None]
+        return cls(
+            sum([u.input_tokens for u in usages]),
+            sum([u.output_tokens for u in usages]),
+            sum([u.cached_tokens for u in usages]),
+            sum([u.reasoning_tokens for u in usages]),
+            sum([u.requests for u in usages]),
+            sum(costs, Decimal(0)) if costs else None,
+        )
+
     def to_json(self) -> dict[str, Any]:
         return {
             "input_tokens": self.input_tokens,

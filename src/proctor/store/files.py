@@ -6,7 +6,9 @@ after the file's role: `<role>.begin`, `.partial` (half the bytes written), `.wr
 `.synced`, `.renamed`, `.done`.
 """
 
+import errno
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from enum import Enum
@@ -133,13 +135,16 @@ _AT_ONCE = 1 << 16
 
 def _read(path: str) -> bytes:
     """The bytes of a file; a file object would cost as much again as these calls. A pipe that lies
-    in its place is read as empty instead of waited for."""
+    in its place is read as empty instead of waited for, a device is not read to its end."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        pieces = []
+        first = os.read(fd, _AT_ONCE)
+        if len(first) == _AT_ONCE and not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a file")
+        pieces = [first]
         while piece := os.read(fd, _AT_ONCE):
             pieces.append(piece)
-        return b"".join(pieces)
+        return first if len(pieces) == 1 else b"".join(pieces)
     except OSError as error:
         error.filename = path
         raise

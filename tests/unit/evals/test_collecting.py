@@ -11,6 +11,7 @@ from proctor.evals.collecting import FULL_AFTER, Collecting
 @pytest.fixture(autouse=True)
 def as_before():
     before = gc.get_threshold()
+    gc.unfreeze()
     yield
     gc.unfreeze()
     gc.set_threshold(*before)
@@ -28,6 +29,32 @@ def test_full_collections_are_rare_until_the_last_launch_ends():
     assert gc.get_freeze_count() > 1000
     collecting.end()
     assert gc.get_threshold() == (500, 9, 8)
+    assert gc.get_freeze_count() == 0
+
+
+def test_what_a_program_froze_itself_stays_frozen():
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    collecting = Collecting()
+    collecting.begin()
+    loaded = [[] for _ in range(1000)]
+    collecting.keep()
+    assert gc.get_freeze_count() <= frozen  # some may have died, none was added
+    collecting.end()
+    assert frozen * 0.9 < gc.get_freeze_count() <= frozen
+    del loaded
+
+
+def test_a_threshold_that_somebody_sets_meanwhile_stays():
+    collecting = Collecting()
+    collecting.begin()
+    gc.set_threshold(1234, 5, 6)
+    collecting.end()
+    assert gc.get_threshold() == (1234, 5, 6)
+
+
+def test_nothing_is_kept_where_no_launch_runs():
+    Collecting().keep()
     assert gc.get_freeze_count() == 0
 
 

@@ -65,9 +65,9 @@ def stored(place: Path, record: str | None, *, run: bool, changed: str | None = 
     return RunLayout(place)
 
 
-def decide(layout: RunLayout, *, detached: bool):
+def decide(layout: RunLayout, *, detached: bool, k: int = 1):
     """The decision about the attempt, where grading alone is possible or not."""
-    rules = Examination(CONTRACT, lambda task: DIGESTS, lambda task: detached)
+    rules = Examination(CONTRACT, k, lambda task: DIGESTS, lambda task: detached)
     ((task_id, state),) = examine(layout, [TASK], rules)
     assert (task_id, state.state) == ("t1", "normal")
     return state.attempts[1]
@@ -93,6 +93,7 @@ def test_the_table(tmp_path, record, run, changed, detached):
     layout = stored(tmp_path, record, run=run, changed=changed)
     found = decide(layout, detached=detached)
     assert found.decision is expected(record, run, changed, detached)
+    assert found == decide(layout, detached=detached, k=9)  # attempts are missing: it is listed
     assert found.reason
     if found.decision is Decision.KEEP:
         assert found.observations["right"] == float(RECORDS[record]["metrics"]["right"])
@@ -125,7 +126,7 @@ def test_a_torn_run_record_is_none(tmp_path, record):
 
 def test_tasks_that_are_not_selected_are_passed_over(tmp_path):
     layout = stored(tmp_path, "right", run=False)
-    rules = Examination(CONTRACT, lambda task: DIGESTS, lambda task: True)
+    rules = Examination(CONTRACT, 1, lambda task: DIGESTS, lambda task: True)
     assert list(examine(layout, [TaskSpec("other", "q")], rules)) == []
 
 
@@ -142,9 +143,37 @@ def test_other_folders_and_files_are_no_attempts(tmp_path, name):
     (folder / "attempt-7").write_text("a file")
     os.symlink(folder / "attempt-1", folder / "attempt-8")
     assert decide(layout, detached=True).decision is Decision.KEEP
-    rules = Examination(CONTRACT, lambda task: DIGESTS, lambda task: True)
+    rules = Examination(CONTRACT, 1, lambda task: DIGESTS, lambda task: True)
     ((_, state),) = examine(layout, [TASK], rules)
     assert list(state.attempts) == [1]
+
+
+def test_folders_of_attempts_that_were_not_planned_are_seen_too(tmp_path):
+    layout = stored(tmp_path, "right", run=False)
+    (folder,) = Path(layout.root).glob("details/*/*")
+    (folder / "attempt-2").mkdir()
+    rules = Examination(CONTRACT, 1, lambda task: DIGESTS, lambda task: True)
+    ((_, state),) = examine(layout, [TASK], rules)
+    decisions = {index: attempt.decision for index, attempt in state.attempts.items()}
+    assert decisions == {1: Decision.KEEP, 2: Decision.RUN}
+
+
+def test_as_many_folders_as_planned_need_not_be_the_planned_ones(tmp_path):
+    layout = stored(tmp_path, "right", run=False)
+    (attempt,) = Path(layout.root).glob("details/*/*/attempt-1")
+    attempt.rename(attempt.with_name("attempt-2"))
+    rules = Examination(CONTRACT, 1, lambda task: DIGESTS, lambda task: True)
+    with pytest.raises(RunDirectoryError, match="found under task 't1' attempt 2"):
+        list(examine(layout, [TASK], rules))
+
+
+def test_a_device_in_place_of_a_record_is_not_read_without_end(tmp_path):
+    layout = stored(tmp_path, "right", run=False)
+    (path,) = Path(layout.root).glob("details/*/*/*/result.json")
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with pytest.raises(RunDirectoryError, match="not a file"):
+        decide(layout, detached=True)
 
 
 @pytest.mark.parametrize("key", ["metrics", "issues", "usage"])

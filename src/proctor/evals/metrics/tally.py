@@ -42,6 +42,7 @@ def tally(
     too, whoever wrote it, so that no file can poison a mean.
     """
     cells: dict[str | None, Cell] = {}
+    known: dict[tuple[tuple[float, ...], bool], Sample] = {}
     seen: set[str] = set()
     for task in tasks:
         if task.task_id in seen:
@@ -57,7 +58,10 @@ def tally(
         cell.error += task.state == "error"
         attempts = [found for index, found in task.attempts.items() if 1 <= index <= k]
         for spec, samples in zip(metrics, cell.samples, strict=True):
-            sample = Sample(_values(spec, attempts), k, task.ended_early)
+            values = _values(spec, attempts)
+            sample = known.get((values, task.ended_early))
+            if sample is None:
+                sample = known[values, task.ended_early] = Sample(values, k, task.ended_early)
             samples[sample] = samples.get(sample, 0) + 1
     return cells
 

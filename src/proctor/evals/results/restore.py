@@ -21,8 +21,13 @@ class Restored:
     """The task states with what is kept, what the kept attempts used, and their issue codes."""
 
     states: list[TaskState] = field(default_factory=list)
-    usage: Usage = Usage()
+    usages: list[Usage] = field(default_factory=list)
     issues: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def usage(self) -> Usage:
+        """The sum of what the kept attempts used."""
+        return Usage.total(self.usages)
 
 
 def restore(
@@ -57,9 +62,10 @@ def reuse_plan(
     made = ReusePlan(grade_only=grade_only)
     for task in tasks:
         stored = found.get(task.id)
-        attempts = stored.attempts if stored is not None else {}
-        made.count({i: a for i, a in attempts.items() if i <= plan.k})
-        made.new += plan.k - len([i for i in attempts if i <= plan.k])
+        attempts = stored.attempts.items() if stored is not None else ()
+        planned = [attempt for index, attempt in attempts if index <= plan.k]
+        made.count(planned)
+        made.new += plan.k - len(planned)
     return made
 
 
@@ -70,8 +76,9 @@ def _keep(state: TaskState, stored: StoredState, plan: AttemptPlan, restored: Re
             continue
         if attempt.decision is Decision.KEEP:
             state.done[index] = AttemptSummary(attempt.observations, attempt.severity)
-            restored.usage += attempt.usage
-            restored.issues.update(attempt.issues)
+            restored.usages.append(attempt.usage)
+            if attempt.issues:
+                restored.issues.update(attempt.issues)
         elif attempt.decision is Decision.EVALUATE:
             again.add(index)
     state.evaluate_only = frozenset(again)

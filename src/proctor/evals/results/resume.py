@@ -59,6 +59,8 @@ class Examination:
     """The rules of one resume: the contract, the new digests, and who may be graded again."""
 
     contract: MetricContract
+    k: int
+    """The attempts that each task is to have."""
     digests_of: Callable[[TaskSpec], Mapping[str, str]]
     """The digests of a task's inputs as they are now."""
     gradable_again: Callable[[TaskSpec], bool]
@@ -79,12 +81,39 @@ def examine(
     for stored in stored_tasks(layout):
         task = wanted.get(stored.task_id)
         if task is not None:
-            now, again = rules.digests_of(task), rules.gradable_again(task)
-            attempts = {
-                index: _examined(stored, index, rules, now, again=again)
-                for index in stored.attempts()
-            }
+            now = rules.digests_of(task)
+            attempts = _kept_whole(stored, rules, now)
+            if attempts is None:
+                again = rules.gradable_again(task)
+                attempts = {
+                    index: _examined(stored, index, rules, now, again=again)
+                    for index in stored.attempts()
+                }
             yield stored.task_id, StoredState(stored.state, attempts, stored.torn)
+
+
+def _kept_whole(
+    stored: StoredTask, rules: Examination, now: Mapping[str, str]
+) -> dict[int, StoredAttempt] | None:
+    """The attempts of a task that has its k and no other, all of them to be kept: most tasks of
+    most runs. None where one has to look closer."""
+    if rules.regrade or not stored.has_only(rules.k):
+        return None
+    attempts = {}
+    for index in range(1, rules.k + 1):
+        record = stored.result(index)
+        try:
+            found = record and _examine_record(stored, record, rules.contract, now)
+        except DAMAGE:
+            return None
+        if not found or found.decision is not Decision.KEEP:
+            return None
+        attempts[index] = found
+    return attempts
+
+
+DAMAGE = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""What a record that is not as it was written may end in."""
 
 
 def _examined(
@@ -92,7 +121,7 @@ def _examined(
 ) -> StoredAttempt:
     try:
         return _decide(stored, index, rules, now, again=again)
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+    except DAMAGE as error:
         place = os.path.join(stored.path, attempt_dir_name(index), "result.json")
         raise RunDirectoryError(
             f"damaged record: {place} (or its run.json): {type(error).__name__}: {error}",
@@ -159,7 +188,7 @@ def _examine_record(
     if _beyond_grading(changed):
         return StoredAttempt(index, Decision.RUN, "inputs changed", changed=changed)
     issues = [Issue.from_json(i) for i in record["issues"]]
-    severity = highest(issues)
+    severity = highest(issues) if issues else None
     observations = _observations(record, contract)
     valid = contract.primary in observations and severity is not Severity.FATAL
     if changed:

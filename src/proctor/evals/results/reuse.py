@@ -4,7 +4,7 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -46,12 +46,13 @@ class ReusePlan:
     grade_only: bool = False
     """Nothing runs (rescore): what would run is left out."""
 
-    def count(self, stored: Mapping[int, StoredAttempt]) -> None:
+    def count(self, stored: Iterable[StoredAttempt]) -> None:
         """Add a task's stored attempts."""
-        for attempt in stored.values():
+        for attempt in stored:
             name = attempt.decision.value
             setattr(self, name, getattr(self, name) + 1)
-            self.changed.update(attempt.changed)
+            if attempt.changed:
+                self.changed.update(attempt.changed)
 
     def lines(self) -> list[str]:
         """The plan for people."""

@@ -47,6 +47,11 @@ class StoredTask:
                 found.append(int(number))
         return sorted(found)
 
+    def has_only(self, attempts: int) -> bool:
+        """Whether there are as many folders as `attempts`, for less than a listing costs; False
+        also where the file system does not count them. Which they are, their records tell."""
+        return os.lstat(self.path).st_nlink == 2 + attempts
+
     def result(self, attempt: int) -> dict[str, Any] | None:
         """The attempt record, None when there is none. Raises RunDirectoryError if damaged."""
         return self._read(attempt, "result.json", ATTEMPT_SCHEMA)
