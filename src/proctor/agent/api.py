@@ -15,6 +15,7 @@ from proctor.agent.driving.failing import is_its_own
 from proctor.agent.driving.loading import load_view
 from proctor.agent.driving.recorder import LostRun, now_ms
 from proctor.agent.setup import Setup
+from proctor.kernel.agent_states import OVER_RUN_STATES
 from proctor.kernel.errors import StorageError, UsageError
 from proctor.store.journal.contract import RunFilter, RunRow
 from proctor.store.leases import owner_name
@@ -190,12 +191,13 @@ class Agents(Control):
         return found
 
     async def _claimable(self, driven: Mapping[str, Any]) -> list[RunRow]:
-        """Runs that can go on by themselves, and those that wait and are called for: two questions,
-        however many wait."""
+        """Runs that can go on by themselves, those that wait and are called for, and those that
+        ended before somebody had read what was said to them: three questions, however many wait."""
         lively = RunFilter(_LIVELY, claimable=True)
         called = RunFilter(_QUIET, claimable=True, called_by=self.setup.clock.now())
+        over = RunFilter(OVER_RUN_STATES, claimable=True, with_mail=True)
         found: list[RunRow] = []
-        for which in (lively, called):
+        for which in (lively, called, over):
             after: str | None = None
             while page := await self.setup.journal.runs(which, after=after):
                 after = page[-1].run_id

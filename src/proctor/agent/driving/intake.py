@@ -10,6 +10,7 @@ from proctor.agent.core.commands import Refusal
 from proctor.agent.core.view import WaitView
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.outcomes import Ended
+from proctor.agent.driving.seam import seconds
 from proctor.agent.driving.turns import take_up
 from proctor.agent.driving.wholes import kept
 from proctor.kernel import jsontext
@@ -163,6 +164,10 @@ def _answer(message: StoredMessage, body: Mapping[str, Any]) -> cmd.Command:
     if how not in ("arrived", "denied"):
         raise ValueError(how)
     by, reason = str(body.get("by", "")), str(body.get("reason", ""))
+    at_ms = round(message.at.timestamp() * 1000)  # when it arrived, by the journal's clock
+    if isinstance(value, dict) and value.get("expires_s") is not None:
+        lasts_s = seconds(value.pop("expires_s"), "expires_s")
+        value["expires_ms"] = at_ms + round(lasts_s * 1000)
     return cmd.CloseWait(
         str(body["wait"]),
         how,
@@ -171,7 +176,7 @@ def _answer(message: StoredMessage, body: Mapping[str, Any]) -> cmd.Command:
         reason,
         message.message_id,
         meant=str(body.get("meant", "")),
-        at_ms=round(message.at.timestamp() * 1000),
+        at_ms=at_ms,
     )
 
 

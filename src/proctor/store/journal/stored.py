@@ -160,12 +160,12 @@ class StoredJournal:
         """See Journal."""
         return await self._read(lambda s: queries.due_waits(s, before, limit))
 
-    async def inbox_add(self, message: Message) -> bool:
+    async def inbox_add(self, message: Message, *, unless: Sequence[str] = ()) -> bool:
         """See Journal."""
-        run_id, cells = text(message.run_id), message_cells(message)
+        run_id, cells = text(message.run_id), (*message_cells(message)[:-1], self._now_us())
         return await self._write(
-            "inbox", lambda s: operations.add_message(s, run_id, cells), run_id, barrier=True,
-            needs=Access.CONTROL,
+            "inbox", lambda s: operations.add_message(s, run_id, cells, unless), run_id,
+            barrier=True, needs=Access.CONTROL,
         )  # fmt: skip
 
     async def inbox_pending(self, run_id: str) -> list[StoredMessage]:
