@@ -30,7 +30,8 @@ class Timing:
     for, the pause doubling. `cancel_s`: how long a cancelled run may clean up; its subtasks are
     waited for 2 `grace_s` and a `poll_s` longer. `late_s`: how long a worker stays for the end of
     an execution that could not be stopped, at most `grace_s` when the run has ended. `poll_s`: how
-    often the inbox is looked into for messages of other processes."""
+    often the inbox is looked into for messages of other processes. `retry_s`: before a run whose
+    driver failed is tried again, four times as long each time, three times at most."""
 
     lease_ttl_s: float = 30.0
     grace_s: float = 2.0
@@ -39,6 +40,7 @@ class Timing:
     cancel_s: float = 60.0
     late_s: float = 60.0
     poll_s: float = 0.5
+    retry_s: float = 1.0
 
 
 def _from_environment() -> Redactor:

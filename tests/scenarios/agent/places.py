@@ -14,7 +14,13 @@ from proctor.models.contract import ToolCall
 from proctor.testing.agenttools import all_tools
 
 TIMING = Timing(
-    grace_s=1.0, query_pause_s=0.02, query_deadline_s=5.0, cancel_s=5.0, late_s=0.5, poll_s=0.05
+    grace_s=1.0,
+    query_pause_s=0.02,
+    query_deadline_s=5.0,
+    cancel_s=5.0,
+    late_s=0.5,
+    poll_s=0.05,
+    retry_s=0.02,
 )
 
 
