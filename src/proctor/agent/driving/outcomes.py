@@ -68,6 +68,11 @@ class Execution:
         """Whether its coroutine still runs."""
         return self.work is not None and not self.work.done()
 
+    @property
+    def can_end(self) -> bool:
+        """Whether its coroutine can go on at all: the loop of a thread that has ended runs none."""
+        return self.work is not None and not self.work.get_loop().is_closed()
+
 
 def outcome_of(execution: Execution, tool_ms: int) -> Ended:
     """The outcome as it is known now. Never raises."""

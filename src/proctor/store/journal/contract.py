@@ -83,6 +83,11 @@ class Journal(Protocol):
         ...
 
     @property
+    def identity(self) -> str:
+        """What tells this journal from others in this process: the same for every opening of it."""
+        ...
+
+    @property
     def notice(self) -> str | None:
         """What a person should know about this opening, None in the usual case. (SQLite on a file
         system without shared locks: control commands are off.)"""

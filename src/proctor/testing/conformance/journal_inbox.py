@@ -152,6 +152,18 @@ class InboxCases(JournalCases):
 
         self.check(case)
 
+    def test_every_opening_of_a_journal_has_its_identity(self) -> None:
+        clock = FakeClock()
+
+        async def case(journal: Journal) -> None:
+            other = self.open(clock, Access.READ)
+            try:
+                assert journal.identity == other.identity != ""
+            finally:
+                await other.close()
+
+        self.check(case, clock)
+
     def test_a_control_opening_reads_and_adds_to_inboxes_only(self) -> None:
         clock = FakeClock()
 
