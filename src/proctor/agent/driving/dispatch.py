@@ -15,6 +15,7 @@ from proctor.agent.driving.outcomes import Ended, Execution, outcome_of
 from proctor.agent.driving.seam import awaited
 from proctor.agent.driving.stopping import GRACE_S, stop_groups
 from proctor.agent.tools import Cancel, ToolResult
+from proctor.environments import tracking
 from proctor.kernel.clock import Clock
 from proctor.kernel.faults import fault_point
 
@@ -125,7 +126,7 @@ class Dispatcher:
         for execution in left:  # also what it starts from now on
             execution.stopping = True
         for execution in left:
-            await stop_groups(execution.groups, self._clock, self._grace_s)
+            await self._stop_processes(execution)
         self._alarm.stop()
         for execution in self.running.values():
             self._linger(execution, self._late_s)
@@ -151,6 +152,9 @@ class Dispatcher:
         """Its coroutine has ended, in time or late."""
         self._tasks.discard(work)
         self.lingering.discard(execution)
+        if execution.control_group and not execution.stopping:
+            # What it left running on purpose keeps it; nothing is looked for there any more.
+            tracking.remove_empty(execution.control_group)
         if execution.told or not execution.stopping:
             self._tell(execution)
 
@@ -194,12 +198,20 @@ class Dispatcher:
         confirmed = True
         means: tuple[str, ...] = ("cancel",)
         if execution.tool.cancel is Cancel.PROCESS and execution.groups:
-            confirmed, means = await stop_groups(execution.groups, self._clock, self._grace_s)
+            confirmed, means = await self._stop_processes(execution)
         execution.work.cancel()
         await asyncio.wait({execution.work}, timeout=self._grace_s)
         if execution.tool.cancel is Cancel.PROCESS and execution.groups:
             # A group that was named meanwhile, or that one of these started and left behind.
-            again, more = await stop_groups(execution.groups, self._clock, self._grace_s)
+            again, more = await self._stop_processes(execution)
             confirmed, means = again, (means + more if more else means)
         execution.confirmed = confirmed and execution.work.done()
         return means
+
+    async def _stop_processes(self, execution: Execution) -> tuple[bool, tuple[str, ...]]:
+        return await stop_groups(
+            execution.groups,
+            self._clock,
+            self._grace_s,
+            control_group=execution.control_group,
+        )

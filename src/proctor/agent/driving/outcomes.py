@@ -55,6 +55,7 @@ class Execution:
         self.context = context
         self.timeout_s = timeout_s
         self.groups: set[int] = set()
+        self.control_group = ""  # the folder of the one that holds what leaves these; else empty
         self.work: asyncio.Task[ToolResult] | None = None
         self.began = 0.0
         self.told = False  # how it ended was handed in
