@@ -14,7 +14,9 @@ from proctor.agent.driving.coordinator import Coordinator, RunIsOwned
 from proctor.agent.driving.failing import is_its_own
 from proctor.agent.driving.loading import load_view
 from proctor.agent.driving.recorder import LostRun, now_ms
+from proctor.agent.driving.retrying import Retries
 from proctor.agent.setup import Setup
+from proctor.kernel.agent_states import OVER_RUN_STATES
 from proctor.kernel.errors import StorageError, UsageError
 from proctor.store.journal.contract import RunFilter, RunRow
 from proctor.store.leases import owner_name
@@ -27,8 +29,10 @@ _QUIET = ("waiting", "suspended", "stopped")
 class Agents(Control):
     """Agent runs of one journal. For one event loop; any number of processes may have one each.
 
-    `failures`: why `serve` gave runs up (a policy that cannot be made, a fault of the runtime). It
-    is in their logs too, as `run.given_up`, and `show` says it; another worker may try again.
+    `failures`: why drivers gave runs up (a policy that cannot be made, a fault of the runtime), as
+    long as they have not been driven without a failure since. It is in their logs too, as
+    `run.given_up`, and `show` says it. Such a run is tried again after `Timing.retry_s` and twice
+    more, later each time; another worker may try it at any time.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -37,6 +41,7 @@ class Agents(Control):
         self.owner = owner_name()
         self._driving: dict[str, Coordinator] = {}
         self.failures: dict[str, BaseException] = {}
+        self._retries = Retries(setup.clock, setup.timing.retry_s)
 
     # --- tasks
 
@@ -81,13 +86,14 @@ class Agents(Control):
     async def drive(self, run_id: str) -> View:
         """Drive a run and its subtasks until it has ended or only others can go on (a person, a
         timer, another worker). Raises LostRun when another worker takes the run over, and what the
-        run itself made fail; a subtask that failed is in `failures`, and its parent waits."""
+        run itself made fail; a subtask that failed is tried again, and after the last time it is in
+        `failures` and its parent waits."""
         pending, tasks = {run_id}, dict[str, asyncio.Task[View | None]]()
         family, changed = {run_id}, asyncio.Event()
         left: View | None = None  # the run as our last driver of it left it
 
         def noticed(other: str, parent: str | None) -> None:
-            if other in self.failures:
+            if self._retries.pause_s(other) is None:
                 return
             if other in family or parent in family:  # other runs are not ours to drive
                 family.add(other)
@@ -98,7 +104,8 @@ class Agents(Control):
         try:
             while True:
                 for name in sorted(pending - tasks.keys()):
-                    tasks[name] = asyncio.create_task(self._drive_one(name))
+                    pause_s = None if name == run_id else self._retries.pause_s(name) or 0.0
+                    tasks[name] = asyncio.create_task(self._drive_one(name, pause_s))
                 pending.clear()
                 if not tasks:  # others may have driven it since
                     return await load_view(self.setup.journal, run_id, left)
@@ -110,7 +117,10 @@ class Agents(Control):
                     del tasks[name]
                     view = self._left(name, task, asked=name == run_id)
                     left = view if name == run_id else left
-                    if view is not None and await self.setup.journal.inbox_pending(name):
+                    if task.exception() is not None:
+                        if self._retries.pause_s(name) is not None:
+                            pending.add(name)
+                    elif view is not None and await self.setup.journal.inbox_pending(name):
                         pending.add(name)
         finally:
             end_listening()
@@ -123,19 +133,32 @@ class Agents(Control):
         error = None if task.cancelled() else task.exception()
         if asked or error is None or not is_its_own(error):
             return task.result()
-        self.failures[name] = error
         return None
 
-    async def _drive_one(self, run_id: str) -> View | None:
-        coordinator = Coordinator(self.setup, run_id, self.owner, self._hub)
+    async def _drive_one(self, run_id: str, pause_s: float | None = 0.0) -> View | None:
+        """`pause_s`: before it is begun; None if it is not tried again when it fails."""
+        if pause_s:
+            await self.setup.clock.sleep(pause_s)
+        outlook = "" if pause_s is None else self._retries.outlook(run_id)
+        coordinator = Coordinator(self.setup, run_id, self.owner, self._hub, outlook)
         self._driving[run_id] = coordinator
         try:
-            return await coordinator.drive()
+            view = await coordinator.drive()
         except RunIsOwned:
             return None
+        except Exception as error:
+            elsewhere = isinstance(error, LostRun | StorageError)  # not a matter of this run
+            if is_its_own(error) or not elsewhere:
+                self.failures[run_id] = error
+                if pause_s is not None:
+                    self._retries.failed(run_id)
+            raise
         finally:
             if self._driving.get(run_id) is coordinator:
                 del self._driving[run_id]
+        self.failures.pop(run_id, None)
+        self._retries.worked(run_id)
+        return view
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Drive every run of the journal that can go on, until `stop` is set; then hand over.
@@ -163,15 +186,13 @@ class Agents(Control):
             self._forget(tasks)
 
     def _forget(self, tasks: "dict[str, asyncio.Task[View | None]]") -> None:
-        """Drop what is done. A run whose driver failed is left to other workers; a journal that
-        fails ends this one."""
+        """Drop what is done. A run whose driver failed is tried again; a journal that fails ends
+        this worker."""
         for name, task in [(n, t) for n, t in tasks.items() if t.done()]:
             del tasks[name]
             error = asyncio.CancelledError() if task.cancelled() else task.exception()
             if isinstance(error, StorageError) and not is_its_own(error):
                 raise error
-            if error is not None and not isinstance(error, LostRun):
-                self.failures[name] = error
 
     async def _next(self, driven: Mapping[str, Any]) -> list[str]:
         """Runs to be driven now. A run that is being ended holds its place until its subtasks are
@@ -190,17 +211,18 @@ class Agents(Control):
         return found
 
     async def _claimable(self, driven: Mapping[str, Any]) -> list[RunRow]:
-        """Runs that can go on by themselves, and those that wait and are called for: two questions,
-        however many wait."""
+        """Runs that can go on by themselves, those that wait and are called for, and those that
+        ended before somebody had read what was said to them: three questions, however many wait."""
         lively = RunFilter(_LIVELY, claimable=True)
         called = RunFilter(_QUIET, claimable=True, called_by=self.setup.clock.now())
+        over = RunFilter(OVER_RUN_STATES, claimable=True, with_mail=True)
         found: list[RunRow] = []
-        for which in (lively, called):
+        for which in (lively, called, over):
             after: str | None = None
             while page := await self.setup.journal.runs(which, after=after):
                 after = page[-1].run_id
                 found += [r for r in page if r.run_id not in driven]
-        return [row for row in found if row.run_id not in self.failures]
+        return [row for row in found if self._retries.pause_s(row.run_id) == 0]
 
     def hand_over(self, run_id: str) -> bool:
         """Ask this process's driver of a run to stop and give it up; False if there is none."""

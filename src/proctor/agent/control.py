@@ -14,10 +14,11 @@ from proctor.agent.core.showing import next_moves
 from proctor.agent.core.view import View
 from proctor.agent.driving.loading import load_view
 from proctor.agent.setup import Hub
-from proctor.kernel.agent_states import ENDED_RUN_STATES
+from proctor.kernel.agent_states import ENDED_RUN_STATES, OVER_RUN_STATES
 from proctor.kernel.clock import Clock, SystemClock
 from proctor.kernel.errors import UsageError
 from proctor.store.journal.contract import Journal, Message, StoredEvent
+from proctor.store.journal.errors import RunIsOver
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class Control:
         self._poll_s = poll_s
         self._hub = Hub()
 
-    # --- what people say
+    # --- what people say. All but `state` raises UsageError for a run that has ended (one that
+    # is stopped has not: it may go on), and all of it UnknownRun.
 
     async def tell(self, run_id: str, text: str, *, by: str = "user") -> None:
         """Add a text to the conversation."""
@@ -66,12 +68,18 @@ class Control:
         by: str = "user",
         scope: str = "once",
         expires_ms: int | None = None,
+        expires_s: float | None = None,
     ) -> None:
         """Approve what a wait asks for: a call `once` or for the same call in this `run`, at most
-        until `expires_ms` (UTC milliseconds, None for ever); a review; files as they are."""
+        until `expires_ms` (UTC milliseconds, None for ever) or for `expires_s` seconds from its
+        arrival, by the journal's clock; a review; files as they are."""
         if scope not in ("once", "run"):
             raise UsageError("an approval's scope is once or run")
-        value = {"scope": scope, "expires_ms": expires_ms}
+        if expires_ms is not None and expires_s is not None:
+            raise UsageError("give expires_ms or expires_s, not both")
+        value: dict[str, Any] = {"scope": scope, "expires_ms": expires_ms}
+        if expires_s is not None:
+            value["expires_s"] = expires_s
         await self._answer(run_id, wait, "approval", by, value)
 
     async def deny(self, run_id: str, wait: str, *, by: str = "user", reason: str = "") -> None:
@@ -109,7 +117,12 @@ class Control:
     ) -> None:
         name = message_id or f"{kind}:{secrets.token_hex(12)}"
         message = Message(run_id, name, kind, body, self.clock.now())
-        await self.journal.inbox_add(message)
+        # What became of an action can be said after the end, too: a worker that serves reads it.
+        unless = () if body.get("meant") == "statement" else OVER_RUN_STATES
+        try:
+            await self.journal.inbox_add(message, unless=unless)
+        except RunIsOver as error:
+            raise UsageError(str(error), hint=error.hint) from None
         self._hub.notify(run_id)
 
     # --- looking

@@ -30,7 +30,8 @@ class Timing:
     for, the pause doubling. `cancel_s`: how long a cancelled run may clean up; its subtasks are
     waited for 2 `grace_s` and a `poll_s` longer. `late_s`: how long a worker stays for the end of
     an execution that could not be stopped, at most `grace_s` when the run has ended. `poll_s`: how
-    often the inbox is looked into for messages of other processes."""
+    often the inbox is looked into for messages of other processes. `retry_s`: before a run whose
+    driver failed is tried again, four times as long each time, three times at most."""
 
     lease_ttl_s: float = 30.0
     grace_s: float = 2.0
@@ -39,6 +40,7 @@ class Timing:
     cancel_s: float = 60.0
     late_s: float = 60.0
     poll_s: float = 0.5
+    retry_s: float = 1.0
 
 
 def _from_environment() -> Redactor:
@@ -75,22 +77,21 @@ class _Lingering(set[Any]):
     """A set that goes when nobody holds it."""
 
 
+_LINGERING = WeakValueDictionary[tuple[str, str], _Lingering]()
+
+
+def lingering(journal: Journal, run_id: str) -> set[Any]:
+    """The executions of a run that run on in this process though their driver has left: one set for
+    all its drivers, whoever made them, kept while one of them or an execution holds it."""
+    return _LINGERING.setdefault((journal.identity, run_id), _Lingering())
+
+
 class Hub:
-    """Who is told, in this process, that a run has mail; and what of a run still runs here though
-    its driver has left."""
+    """Who is told, in this process, that a run has mail."""
 
     def __init__(self) -> None:
-        self._lingering = WeakValueDictionary[str, _Lingering]()
         self._listeners: dict[str, list[Callable[[], None]]] = {}
         self._everybody: list[Callable[[str, str | None], None]] = []
-
-    def lingering(self, run_id: str) -> set[Any]:
-        """The executions of a run that run on in this process: one set for all its drivers, kept
-        while one of them or an execution holds it."""
-        found = self._lingering.get(run_id)
-        if found is None:
-            found = self._lingering[run_id] = _Lingering()
-        return found
 
     def listen(self, run_id: str, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` at every notice for `run_id`; returns what ends that."""

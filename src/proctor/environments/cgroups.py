@@ -85,6 +85,31 @@ def hierarchies(mounts: str, own: str) -> Iterator[Hierarchy]:
                 yield found
 
 
+def own_places(*, everywhere: bool = False) -> list[str]:
+    """The folders of the groups that this process is in, of version 2 first, then of `pids` of
+    version 1; with `everywhere`, where these hierarchies are mounted."""
+    try:
+        mounts, own = read(_MOUNTS), read(_OWN)
+    except OSError:
+        return []
+    paths = dict(_own_paths(own))
+    found: dict[int, str] = {}
+    for line in mounts.splitlines():
+        fields, _, rest = line.partition(" - ")
+        words = fields.split()
+        kind, _, options = rest.partition(" ")
+        if kind == "cgroup2":
+            version, group = 2, paths.get("")
+        elif kind == "cgroup" and "pids" in options.split()[-1].split(","):
+            version, group = 1, paths.get("pids")
+        else:
+            continue
+        place = words[4] if everywhere else group and _below(words[4], words[3], group)
+        if place:
+            found.setdefault(version, place)
+    return [found[version] for version in sorted(found, reverse=True)]
+
+
 def _own_paths(own: str) -> Iterator[tuple[str, str]]:
     """(controller, group) of a process; the controller of version 2 is the empty text."""
     for line in own.splitlines():

@@ -95,5 +95,7 @@ RUN = Machine(
 ACTION_STATES = tuple(ACTION.table)
 RUN_STATES = tuple(RUN.table)
 SETTLED_ACTION_STATES = frozenset(s for s in ACTION_STATES if ACTION.is_final(s))
-ENDED_RUN_STATES = frozenset(s for s in RUN_STATES if RUN.is_final(s)) | {"stopped"}
+OVER_RUN_STATES = tuple(s for s in RUN_STATES if RUN.is_final(s))
+"""Where nothing moves a run any more, and nobody reads what is said to it."""
+ENDED_RUN_STATES = frozenset(OVER_RUN_STATES) | {"stopped"}
 """Where a run is not driven any further by itself."""

@@ -14,7 +14,13 @@ from proctor.models.contract import ToolCall
 from proctor.testing.agenttools import all_tools
 
 TIMING = Timing(
-    grace_s=1.0, query_pause_s=0.02, query_deadline_s=5.0, cancel_s=5.0, late_s=0.5, poll_s=0.05
+    grace_s=1.0,
+    query_pause_s=0.02,
+    query_deadline_s=5.0,
+    cancel_s=5.0,
+    late_s=0.5,
+    poll_s=0.05,
+    retry_s=0.02,
 )
 
 
@@ -26,14 +32,14 @@ class Place:
     where: str
     schema: str = ""
 
-    def open(self):
+    def open(self, clock=None):
         if self.kind == "sqlite":
             from proctor.store.journal.sqlite import open_sqlite
 
-            return open_sqlite(self.where)
+            return open_sqlite(self.where, clock=clock)
         from proctor.store.journal.postgresql import open_postgresql
 
-        return open_postgresql(self.where, schema=self.schema)
+        return open_postgresql(self.where, schema=self.schema, clock=clock)
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -96,7 +102,7 @@ def setup(journal, socket: str, **more) -> Setup:
 @asynccontextmanager
 async def agents(place: Place, socket: str, **more):
     """Agents on this place for the time of the block."""
-    journal = place.open()
+    journal = place.open(more.get("clock"))
     try:
         yield Agents(setup(journal, socket, **more))
     finally:

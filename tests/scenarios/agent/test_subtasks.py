@@ -284,7 +284,7 @@ def test_the_time_for_cleaning_up_is_reckoned_from_the_log(place, socket):
             run_id = await found.submit("parent")
             await found.drive(run_id)
             child = (await child_of(found, run_id)).run_id
-            await found.setup.journal.claim(child, "silent worker", 600.0)
+            await found.setup.journal.claim(child, "silent worker", 86_400.0)
             await found.cancel(run_id, by="ann")
             driver = asyncio.create_task(found.drive(run_id))
             async for event in found.watch(run_id):

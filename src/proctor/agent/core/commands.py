@@ -229,6 +229,7 @@ class NoteProcess(Command):
     pgid: int
     start_ticks: int
     boot_id: str
+    control_group: str = ""
 
 
 @dataclass(frozen=True, slots=True)

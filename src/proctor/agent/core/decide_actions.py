@@ -226,6 +226,11 @@ def note_process(view: View, command: cmd.NoteProcess, now_ms: int) -> Decision:
     if action is None or action.state != "running" or action.attempts != command.attempt:
         return refuse("late", f"attempt {command.attempt} of {command.action} does not run")
     started = ev.ProcessStarted(
-        action.id, command.attempt, command.pgid, command.start_ticks, command.boot_id
+        action.id,
+        command.attempt,
+        command.pgid,
+        command.start_ticks,
+        command.boot_id,
+        command.control_group,
     )
     return (started,)

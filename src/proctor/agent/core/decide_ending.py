@@ -4,6 +4,7 @@ from proctor.agent.core import commands as cmd
 from proctor.agent.core import events as ev
 from proctor.agent.core.deciding import Decision, cannot, refuse
 from proctor.agent.core.giving_up import nothing_new
+from proctor.agent.core.telling import report, seal
 from proctor.agent.core.view import ActionView, View
 from proctor.kernel.agent_states import RUN
 
@@ -71,4 +72,6 @@ def end(view: View, command: cmd.End, now_ms: int) -> Decision:
         for a in stopped
     )
     late = any(a.stop == "timed_out" or a.handover.get("late") for a in stopped)
-    return (ev.RunEnded("stopped" if late else view.aim, unsettled),)
+    state = "stopped" if late else view.aim
+    told = "" if view.parent is None else seal(report(view, state))
+    return (ev.RunEnded(state, unsettled, told),)

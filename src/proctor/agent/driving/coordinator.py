@@ -38,11 +38,13 @@ class RunIsOwned(ProctorError):
 class Coordinator:
     """One worker's hold on one run. `drive` once, then the object is used up."""
 
-    def __init__(self, setup: Setup, run_id: str, owner: str, hub: Hub) -> None:
+    def __init__(self, setup: Setup, run_id: str, owner: str, hub: Hub, outlook: str = "") -> None:
+        """`outlook`: what its worker does when this driver fails, for the run's log."""
         self._setup = setup
         self._run_id = run_id
         self._owner = owner
         self._hub = hub
+        self._outlook = outlook
         self._desk: Desk | None = None
         self._leaving = False
 
@@ -117,7 +119,7 @@ class Coordinator:
         if not isinstance(error, Exception) or not is_its_own(error):
             return
         try:
-            await record_failure(self._setup, lease, error)
+            await record_failure(self._setup, lease, error, self._outlook)
         except Exception as second:  # noqa: BLE001 - the first one says more
             error.add_note(f"that it was given up is not in its log: {said(second)}")
 

@@ -13,7 +13,7 @@ from proctor.agent.driving.dispatch import Dispatcher
 from proctor.agent.driving.outcomes import Ended
 from proctor.agent.driving.recorder import Recorder, now_ms
 from proctor.agent.policy import Policy, Proposal
-from proctor.agent.setup import Hub, Setup
+from proctor.agent.setup import Hub, Setup, lingering
 
 
 class Desk:
@@ -29,9 +29,9 @@ class Desk:
         self.policy = policy
         recorder.delivered = self._delivered
         timing = setup.timing
-        lingering = hub.lingering(recorder.view.run_id)
+        run_on = lingering(setup.journal, recorder.view.run_id)
         self.dispatcher = Dispatcher(
-            setup.clock, self.ended_attempt, timing.grace_s, timing.late_s, lingering
+            setup.clock, self.ended_attempt, timing.grace_s, timing.late_s, run_on
         )
         self.attempts: deque[Ended] = deque()
         self.replies: deque[tuple[int, Proposal | BaseException]] = deque()

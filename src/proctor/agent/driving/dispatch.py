@@ -15,10 +15,12 @@ from proctor.agent.driving.outcomes import Ended, Execution, outcome_of
 from proctor.agent.driving.seam import awaited
 from proctor.agent.driving.stopping import GRACE_S, stop_groups
 from proctor.agent.tools import Cancel, ToolResult
+from proctor.environments import tracking
 from proctor.kernel.clock import Clock
 from proctor.kernel.faults import fault_point
 
 LATE_S = 60.0
+_LOOK_S = 0.05
 
 
 class Dispatcher:
@@ -34,7 +36,7 @@ class Dispatcher:
         lingering: "set[Execution] | None" = None,
     ) -> None:
         """`lingering`: this run's executions that run on in this process, also those of drivers
-        before this one (`Hub.lingering`)."""
+        before this one, which may be in another thread (`setup.lingering`)."""
         self._clock = clock
         self._ended = ended
         self._grace_s = grace_s
@@ -48,7 +50,8 @@ class Dispatcher:
     def lives(self, action_id: str) -> bool:
         """Whether an execution of this action runs here, also one whose time was up."""
         return action_id in self.running or any(
-            execution.action.id == action_id for execution in self.lingering
+            execution.action.id == action_id and execution.can_end
+            for execution in tuple(self.lingering)
         )
 
     def stays(self, action_id: str | None = None) -> bool:
@@ -57,18 +60,22 @@ class Dispatcher:
         now = self._clock.monotonic()
         return any(
             now < execution.stays_until and action_id in (None, execution.action.id)
-            for execution in self.lingering
+            for execution in tuple(self.lingering)
         )
 
     async def ends(self, action_id: str) -> bool:
         """Wait while an execution of this action is awaited; whether none runs any more."""
-        while found := [e for e in self.lingering if e.action.id == action_id]:
+        here = asyncio.get_running_loop()
+        while found := [e for e in tuple(self.lingering) if e.action.id == action_id and e.can_end]:
             left = max(e.stays_until for e in found) - self._clock.monotonic()
-            works = [e.work for e in found if e.work is not None]
+            works = [e.work for e in found if e.work is not None and e.work.get_loop() is here]
             if left <= 0:
                 return False
-            await asyncio.wait(works, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.sleep(0)  # its end is handed in first
+            if works:
+                await asyncio.wait(works, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.sleep(0)  # its end is handed in first
+            else:  # of a driver in another thread, whose tasks cannot be awaited here
+                await self._clock.sleep(min(left, _LOOK_S))
         return True
 
     def abandon(self, action_id: str) -> None:
@@ -115,22 +122,22 @@ class Dispatcher:
         """Give up everything that still runs in this process and wait for its tasks. What cannot be
         cancelled is awaited (if `waits`) until it is late, and then runs on: whoever drives the run
         here next knows of it."""
-        left = [*self.running.values(), *self.lingering]
+        left = [*self.running.values(), *tuple(self.lingering)]
         for execution in left:  # also what it starts from now on
             execution.stopping = True
         for execution in left:
-            await stop_groups(execution.groups, self._clock, self._grace_s)
+            await self._stop_processes(execution)
         self._alarm.stop()
         for execution in self.running.values():
             self._linger(execution, self._late_s)
         self.running.clear()
-        kept = {e.work for e in self.lingering if e.tool.cancel is Cancel.NONE}
+        kept = {e.work for e in tuple(self.lingering) if e.tool.cancel is Cancel.NONE}
         tasks = [task for task in self._tasks if not task.done() and task not in kept]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=self._grace_s)
-        for action_id in {e.action.id for e in self.lingering if waits and e.work in kept}:
+        for action_id in {e.action.id for e in tuple(self.lingering) if waits and e.work in kept}:
             await self.ends(action_id)
 
     # --- one execution
@@ -145,6 +152,9 @@ class Dispatcher:
         """Its coroutine has ended, in time or late."""
         self._tasks.discard(work)
         self.lingering.discard(execution)
+        if execution.control_group and not execution.stopping:
+            # What it left running on purpose keeps it; nothing is looked for there any more.
+            tracking.remove_empty(execution.control_group)
         if execution.told or not execution.stopping:
             self._tell(execution)
 
@@ -188,12 +198,20 @@ class Dispatcher:
         confirmed = True
         means: tuple[str, ...] = ("cancel",)
         if execution.tool.cancel is Cancel.PROCESS and execution.groups:
-            confirmed, means = await stop_groups(execution.groups, self._clock, self._grace_s)
+            confirmed, means = await self._stop_processes(execution)
         execution.work.cancel()
         await asyncio.wait({execution.work}, timeout=self._grace_s)
         if execution.tool.cancel is Cancel.PROCESS and execution.groups:
             # A group that was named meanwhile, or that one of these started and left behind.
-            again, more = await stop_groups(execution.groups, self._clock, self._grace_s)
+            again, more = await self._stop_processes(execution)
             confirmed, means = again, (means + more if more else means)
         execution.confirmed = confirmed and execution.work.done()
         return means
+
+    async def _stop_processes(self, execution: Execution) -> tuple[bool, tuple[str, ...]]:
+        return await stop_groups(
+            execution.groups,
+            self._clock,
+            self._grace_s,
+            control_group=execution.control_group,
+        )

@@ -20,10 +20,12 @@ def is_its_own(error: BaseException) -> bool:
     return isinstance(error, Exception) and not isinstance(error, elsewhere)
 
 
-async def record_failure(setup: Setup, lease: Lease, error: Exception) -> None:
-    """Record why the run was given up. What the driver had decided and not recorded is dropped: it
-    is as if it had never been decided. Raises StorageError, LostRun."""
+async def record_failure(setup: Setup, lease: Lease, error: Exception, outlook: str) -> None:
+    """Record why the run was given up, and what this worker will do about it (`outlook`). What the
+    driver had decided and not recorded is dropped: it is as if it had never been decided. Raises
+    StorageError, LostRun."""
     view = await load_view(setup.journal, lease.run_id)
     recorder = Recorder(setup.journal, view, lease, setup.clock, setup.redactor)
-    recorder.must(cmd.GiveUp(lease.owner, f"{type(error).__name__}: {said(error)}"))
+    reason = f"{type(error).__name__}: {said(error)}" + (outlook and f"; {outlook}")
+    recorder.must(cmd.GiveUp(lease.owner, reason))
     await recorder.flush()

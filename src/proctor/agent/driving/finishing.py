@@ -34,9 +34,10 @@ async def finish(desk: Desk) -> bool:
         _give_up(desk)
         if _child_time_left(desk) <= 0:
             _give_up_children(desk)
+    about = desk.view
     found = desk.recorder.apply(cmd.End())
     if end_of(found):
-        tell_parent(desk)
+        tell_parent(desk, about)
         fault_point("agent.end.begin")
         await desk.recorder.flush()
         fault_point("agent.end.recorded")

@@ -10,7 +10,7 @@ from proctor.agent.core.commands import Refusal
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.outcomes import Execution
 from proctor.agent.driving.stopping import stop_groups
-from proctor.environments import proctable
+from proctor.environments import proctable, tracking
 
 
 class ExecutionStopped(Exception):
@@ -23,10 +23,14 @@ async def started_group(desk: Desk, execution: Execution, pgid: int) -> None:
     if type(pgid) is not int or pgid <= 1 or pgid == os.getpgrp():
         raise ValueError(f"{pgid!r:.50} is not a process group that the tool has started")
     execution.groups.add(pgid)
+    if not execution.control_group:
+        execution.control_group = tracking.new_group() or ""
+    if execution.control_group:
+        tracking.take_in(execution.control_group, pgid)
     if not _may_start(execution) or not await _recorded(desk, execution, pgid):
-        await _kill(desk, pgid)
+        await _kill(desk, execution, pgid)
     if not _may_start(execution):
-        await _kill(desk, pgid)
+        await _kill(desk, execution, pgid)
 
 
 def _may_start(execution: Execution) -> bool:
@@ -36,7 +40,9 @@ def _may_start(execution: Execution) -> bool:
 async def _recorded(desk: Desk, execution: Execution, pgid: int) -> bool:
     action, number = execution.action.id, execution.context.attempt
     ticks = proctable.start_ticks(pgid) or 0
-    noted = desk.recorder.apply(cmd.NoteProcess(action, number, pgid, ticks, proctable.boot_id()))
+    noted = desk.recorder.apply(
+        cmd.NoteProcess(action, number, pgid, ticks, proctable.boot_id(), execution.control_group)
+    )
     if isinstance(noted, Refusal):
         return False
     # A task of its own: a tool that is cancelled here must not cut off what others have to say.
@@ -46,7 +52,7 @@ async def _recorded(desk: Desk, execution: Execution, pgid: int) -> bool:
     return True
 
 
-async def _kill(desk: Desk, pgid: int) -> None:
-    timing = desk.setup.timing
-    await stop_groups({pgid}, desk.setup.clock, timing.grace_s, (signal.SIGKILL,))
+async def _kill(desk: Desk, execution: Execution, pgid: int) -> None:
+    timing, folder = desk.setup.timing, execution.control_group
+    await stop_groups({pgid}, desk.setup.clock, timing.grace_s, (signal.SIGKILL,), folder)
     raise ExecutionStopped(f"process group {pgid} was killed: its execution is being stopped")

@@ -8,8 +8,10 @@ from proctor.agent.core import events as ev
 from proctor.agent.core.budgets import Cost
 from proctor.agent.core.commands import Refusal
 from proctor.agent.core.view import WaitView
+from proctor.agent.driving.children import untrue
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.outcomes import Ended
+from proctor.agent.driving.seam import seconds
 from proctor.agent.driving.turns import take_up
 from proctor.agent.driving.wholes import kept
 from proctor.kernel import jsontext
@@ -35,7 +37,7 @@ async def take_in(desk: Desk) -> None:
         desk.mail = False
         messages = await desk.recorder.journal.inbox_pending(desk.view.run_id)
         for message in messages:
-            _message(desk, message)
+            _message(desk, message, await _objection(desk, message))
         if messages:
             await desk.recorder.flush()
             fault_point("agent.inbox.applied")
@@ -133,7 +135,12 @@ def _timers(desk: Desk, due: list[WaitView]) -> None:
 # --- the inbox
 
 
-def _message(desk: Desk, message: StoredMessage) -> None:
+async def _objection(desk: Desk, message: StoredMessage) -> str | None:
+    """Why a message does not come from whom it says, or None."""
+    return await untrue(desk, message) if message.kind == "child_ended" else None
+
+
+def _message(desk: Desk, message: StoredMessage, objection: str | None) -> None:
     """Apply one message. Whatever it holds, it is taken note of: a message that cannot be read
     must not stop the run for ever."""
     body = message.body
@@ -141,6 +148,8 @@ def _message(desk: Desk, message: StoredMessage) -> None:
     found: Any
     if make is None:
         found = Refusal("unknown", f"messages of kind {message.kind!r} mean nothing here")
+    elif objection is not None:
+        found = Refusal("state", objection)
     else:
         try:
             found = desk.recorder.apply(make(message, body))
@@ -163,6 +172,10 @@ def _answer(message: StoredMessage, body: Mapping[str, Any]) -> cmd.Command:
     if how not in ("arrived", "denied"):
         raise ValueError(how)
     by, reason = str(body.get("by", "")), str(body.get("reason", ""))
+    at_ms = round(message.at.timestamp() * 1000)  # when it arrived, by the journal's clock
+    if isinstance(value, dict) and value.get("expires_s") is not None:
+        lasts_s = seconds(value.pop("expires_s"), "expires_s")
+        value["expires_ms"] = at_ms + round(lasts_s * 1000)
     return cmd.CloseWait(
         str(body["wait"]),
         how,
@@ -171,7 +184,7 @@ def _answer(message: StoredMessage, body: Mapping[str, Any]) -> cmd.Command:
         reason,
         message.message_id,
         meant=str(body.get("meant", "")),
-        at_ms=round(message.at.timestamp() * 1000),
+        at_ms=at_ms,
     )
 
 

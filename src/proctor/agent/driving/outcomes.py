@@ -55,6 +55,7 @@ class Execution:
         self.context = context
         self.timeout_s = timeout_s
         self.groups: set[int] = set()
+        self.control_group = ""  # the folder of the one that holds what leaves these; else empty
         self.work: asyncio.Task[ToolResult] | None = None
         self.began = 0.0
         self.told = False  # how it ended was handed in
@@ -67,6 +68,11 @@ class Execution:
     def lives(self) -> bool:
         """Whether its coroutine still runs."""
         return self.work is not None and not self.work.done()
+
+    @property
+    def can_end(self) -> bool:
+        """Whether its coroutine can go on at all: the loop of a thread that has ended runs none."""
+        return self.work is not None and not self.work.get_loop().is_closed()
 
 
 def outcome_of(execution: Execution, tool_ms: int) -> Ended:

@@ -10,7 +10,7 @@ from proctor.agent.driving.attempts import subject_of
 from proctor.agent.driving.children import ensure_children
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.intake import revision_of, take_in
-from proctor.agent.driving.stopping import still_ours, stop_groups
+from proctor.agent.driving.stopping import control_groups, still_ours, stop_groups
 from proctor.agent.driving.turns import final_text
 from proctor.kernel.agent_states import RUN
 from proctor.kernel.errors import ProctorError
@@ -76,8 +76,12 @@ async def _lost(desk: Desk, action: ActionView) -> None:
     and goes where its effect class says."""
     groups = [int(p["pgid"]) for p in action.processes if still_ours(p)]
     means: tuple[str, ...] = ()
+    clock, grace_s = desk.setup.clock, desk.setup.timing.grace_s
     if groups:
-        _, means = await stop_groups(groups, desk.setup.clock, desk.setup.timing.grace_s)
+        _, means = await stop_groups(groups, clock, grace_s)
+    for folder in control_groups(action.processes):
+        _, more = await stop_groups((), clock, grace_s, control_group=folder)
+        means += more
     text = "the worker was lost" + (f"; its processes were sent {', '.join(means)}" * bool(means))
     desk.recorder.must(cmd.EndAttempt(action.id, action.attempts, action.fence, "lost", text))
     fault_point("agent.recovery.lost")

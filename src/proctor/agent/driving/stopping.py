@@ -5,7 +5,7 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from proctor.environments import proctable
+from proctor.environments import proctable, tracking
 from proctor.kernel.clock import Clock
 
 LADDER = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
@@ -19,8 +19,11 @@ async def stop_groups(
     clock: Clock,
     grace_s: float = GRACE_S,
     ladder: Sequence[signal.Signals] = LADDER,
+    control_group: str = "",
 ) -> tuple[bool, tuple[str, ...]]:
-    """Signal the groups up the ladder until nobody is left: (confirmed, signals sent)."""
+    """Signal the groups up the ladder until nobody is left: (confirmed, means). The last step is
+    their control group, if there is one: what has left the process groups is killed (`cgroup`).
+    """
     left = {group for group in groups if group > 1}
     means: list[str] = []
     for number in ladder:
@@ -36,6 +39,10 @@ async def stop_groups(
                 break
             await clock.sleep(_LOOK_S)
     confirmed = not any(proctable.live_members(group) for group in left)
+    if control_group:
+        means += ["cgroup"] * bool(tracking.members(control_group))
+        gone = await tracking.end(control_group, grace_s)
+        confirmed = gone and (confirmed or not any(map(proctable.live_members, left)))
     return confirmed, tuple(means)
 
 
@@ -54,3 +61,9 @@ def still_ours(process: Mapping[str, Any]) -> bool:
     ticks = proctable.start_ticks(pgid)
     # A leader that is gone leaves its group number taken as long as a member lives.
     return ticks == process["start_ticks"] or (ticks is None and bool(proctable.live_members(pgid)))
+
+
+def control_groups(processes: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The control groups that a log names, if they are of this boot and of this program."""
+    named = [p.get("control_group") for p in processes if p["boot_id"] == proctable.boot_id()]
+    return {str(folder) for folder in named if tracking.is_group(folder)}

@@ -75,9 +75,7 @@ def approve(said: Said, scope: str, expires_s: float | None) -> int:
     async def send(control: Control, wait: WaitView) -> None:
         if wait.kind != "approval" and (scope != "once" or expires_s is not None):
             raise UsageError(f"--scope and --expires are for actions; {wait.id} is a {wait.kind}")
-        at = control.clock.now().timestamp()
-        until = None if expires_s is None else round((at + expires_s) * 1000)
-        await control.approve(said.run, wait.id, by=said.speaker, scope=scope, expires_ms=until)
+        await control.approve(said.run, wait.id, by=said.speaker, scope=scope, expires_s=expires_s)
 
     return _send(said, send, "approve", ("approval", "review", "workspace"))
 

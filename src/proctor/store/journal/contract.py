@@ -22,7 +22,7 @@ database's own time on PostgreSQL, the machine's on SQLite.
 
 All methods are awaitable and may be called from any event loop, also at once. A call that is
 cancelled may still take effect; an append is repeated safely. Errors (`errors.py`): `UnknownRun`,
-`ConstraintBroken`, `JournalReadOnly`, `JournalClosed`, `UnreadableEvent`, all of them
+`RunIsOver`, `ConstraintBroken`, `JournalReadOnly`, `JournalClosed`, `UnreadableEvent`, all of them
 `StorageError`s, which is also raised by itself when the database fails.
 """
 
@@ -80,6 +80,11 @@ class Journal(Protocol):
     @property
     def access(self) -> Access:
         """What this opening may do."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """What tells this journal from others in this process: the same for every opening of it."""
         ...
 
     @property
@@ -165,9 +170,11 @@ class Journal(Protocol):
         """Open waits of all runs with `due_at` ≤ `before`, the earliest first: (run_id, row)."""
         ...
 
-    async def inbox_add(self, message: Message) -> bool:
+    async def inbox_add(self, message: Message, *, unless: Sequence[str] = ()) -> bool:
         """Put a message into a run's inbox, with a barrier; True if it is new, False if it was
-        there already. Needs no lease. Raises UnknownRun."""
+        there already. Needs no lease. It is dated by the journal's clock, whatever the sender's
+        says. A new one for a run in one of the states `unless` is not added: either whoever
+        appended that state finds it afterwards, or it raises RunIsOver. Raises UnknownRun."""
         ...
 
     async def inbox_pending(self, run_id: str) -> list[StoredMessage]:

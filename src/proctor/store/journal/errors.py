@@ -2,6 +2,7 @@
 
 StorageError
 ├── UnknownRun         no run of this id
+├── RunIsOver          a message to a run in a state that its sender excluded
 ├── ConstraintBroken   an append that the tables refuse; nothing was changed
 ├── JournalReadOnly    a write on a journal that was opened for reading or control
 ├── JournalClosed      a call after `close`
@@ -17,6 +18,12 @@ class UnknownRun(StorageError):
     """There is no agent run of this id in the journal."""
 
     code = "unknown_agent_run"
+
+
+class RunIsOver(StorageError):
+    """The run is in a state in which nobody reads messages any more; nothing was added."""
+
+    code = "agent_run_over"
 
 
 class ConstraintBroken(StorageError):

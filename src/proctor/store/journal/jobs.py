@@ -22,7 +22,10 @@ Params: TypeAlias = Sequence[Cell]
 
 
 class Session(Protocol):
-    """A connection as jobs see it. Statements are written with `?`; their texts are constants."""
+    """A connection as jobs see it. Statements are written with `?`; their texts are constants.
+    `holding_rows` ends a query whose rows nobody may change before the transaction is over."""
+
+    holding_rows: str
 
     def rows(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
         """What a query or a statement with RETURNING gives."""

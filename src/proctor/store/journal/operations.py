@@ -1,6 +1,7 @@
 """What changes a journal beside appends, as functions of a session. The same for every database."""
 
 import hashlib
+from collections.abc import Sequence
 
 from proctor.store.journal.contract import (
     Appended,
@@ -17,17 +18,17 @@ from proctor.store.journal.encoding import (
     moment,
     text,
 )
-from proctor.store.journal.errors import UnknownRun
+from proctor.store.journal.errors import RunIsOver, UnknownRun
 from proctor.store.journal.jobs import Append, Params, Session
 
 PART_BYTES = 256 * 1024
 """How large the parts of a blob are."""
 
-ADD_MESSAGE = (
+_ADD_MESSAGE = (
     "INSERT INTO inbox (run_no, message_id, kind, body, at)"
     " SELECT run_no, ?, ?, ?, ? FROM run WHERE run_id = ?"
-    " ON CONFLICT (run_no, message_id) DO NOTHING RETURNING number"
 )
+_ONCE = " ON CONFLICT (run_no, message_id) DO NOTHING RETURNING number"
 TOUCH = "UPDATE schema_version SET version = version RETURNING version"
 """Changes nothing and must be committed: what a barrier without another change consists of."""
 
@@ -120,12 +121,24 @@ def release(session: Session, lease: Lease) -> bool:
     return bool(found)
 
 
-def add_message(session: Session, run_id: str, cells: Params) -> bool:
-    """Put a message into an inbox."""
-    if session.rows(ADD_MESSAGE, (*cells, run_id)):
+def add_message(session: Session, run_id: str, cells: Params, unless: Sequence[str] = ()) -> bool:
+    """Put a message into an inbox, unless the run is in one of these states. Either whoever moves
+    the run there finds the message afterwards, or it is refused: the row is held meanwhile."""
+    condition = ""
+    if unless:
+        condition = f" AND state NOT IN ({', '.join('?' * len(unless))}){session.holding_rows}"
+    if session.rows(_ADD_MESSAGE + condition + _ONCE, (*cells, run_id, *unless)):
         return True
-    if not session.rows("SELECT 1 FROM run WHERE run_id = ?", (run_id,)):
+    found = session.rows("SELECT run_no, state FROM run WHERE run_id = ?", (run_id,))
+    if not found:
         raise unknown_run(run_id)
+    run_no, state = found[0]
+    there = "SELECT 1 FROM inbox WHERE run_no = ? AND message_id = ?"
+    if state in unless and not session.rows(there, (run_no, cells[0])):
+        raise RunIsOver(
+            f"agent run {run_id!r} has ended: {state}",
+            hint="nobody reads what is said to it any more; submit another run",
+        )
     session.rows(TOUCH)  # it is acknowledged now, and may have come lazily before
     return False
 

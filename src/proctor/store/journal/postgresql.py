@@ -73,7 +73,7 @@ def open_postgresql(
     _open_all([*writing, reading])
     used = clock or SystemClock()
     behind_us = opener.now_us - microseconds(used.now())
-    return StoredJournal(writing, reading, access, None, used, upgrades, behind_us)
+    return StoredJournal(writing, reading, access, None, used, upgrades, behind_us, opener.identity)
 
 
 def _open_all(lanes: Sequence[Lane]) -> None:
@@ -93,6 +93,12 @@ def _open_all(lanes: Sequence[Lane]) -> None:
         raise problems[0]
 
 
+_IDENTITY = (
+    "SELECT concat_ws(':', 'postgresql', pg_postmaster_start_time(), d.oid,"
+    " to_regclass('run')::oid) FROM pg_database d WHERE datname = current_database()"
+)
+
+
 class _Opener:
     """Makes and ends the connections of one opening, each in its lane's thread."""
 
@@ -102,6 +108,7 @@ class _Opener:
         self._schema = schema
         self._sessions: dict[str, PostgresqlSession] = {}
         self.now_us = 0
+        self.identity = ""
         self._name = _shown(url, schema)
 
     def writing(self, number: int) -> Lane:
@@ -131,6 +138,7 @@ class _Opener:
             if self._access is Access.OWN:
                 self._make_tables(session.connection)
             self._check_version(session)
+            ((self.identity,),) = session.rows(_IDENTITY)
         except psycopg.Error as error:
             session.connection.close()
             raise session.problem(error) from error

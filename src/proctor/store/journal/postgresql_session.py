@@ -20,6 +20,8 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 class PostgresqlSession:
     """A connection in the thread that made it; made again by `connect` when it was lost."""
 
+    holding_rows = " FOR SHARE"
+
     def __init__(self, connect: Callable[[], Connection], name: str) -> None:
         self._connect = connect
         self._name = name

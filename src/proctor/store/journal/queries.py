@@ -60,6 +60,8 @@ def runs(
     if which.claimable:
         where.append("(owner IS NULL OR lease_until <= ?)")
         bound.append(now)
+    if which.with_mail:  # of the few messages, not of the many runs
+        where.append("run_no IN (SELECT run_no FROM inbox WHERE applied_seq IS NULL)")
     if which.called_by is not None:
         where.append(_CALLED)
         bound.append(microseconds(which.called_by))

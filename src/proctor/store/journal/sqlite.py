@@ -72,7 +72,19 @@ def open_sqlite(
             writing.join()
             raise
     notice = EXCLUSIVE_NOTICE if exclusive else None
-    return StoredJournal([writing], reading, access, notice, clock or SystemClock(), upgrades)
+    used = clock or SystemClock()
+    return StoredJournal(
+        [writing], reading, access, notice, used, upgrades, identity=_identity(place)
+    )
+
+
+def _identity(place: str) -> str:
+    """The file, whatever path leads to it."""
+    try:
+        found = os.stat(place)
+    except OSError:  # it has just been open: whoever moved it will hear of it at the next write
+        return f"sqlite:{os.path.realpath(place)}"
+    return f"sqlite:{found.st_dev}:{found.st_ino}"
 
 
 class _Opener:

@@ -28,6 +28,8 @@ _LOG = (
 class SqliteSession:
     """A connection in the thread that made it."""
 
+    holding_rows = ""  # a writer is alone
+
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self.connection = connection
         self._path = path

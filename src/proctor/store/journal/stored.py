@@ -50,9 +50,12 @@ class StoredJournal:
         clock: Clock,
         upgrades: Upgrades,
         behind_us: int = 0,
+        identity: str = "",
     ) -> None:
         """Lanes are started; `reading` may be one of `writing`. A run is always written by the same
-        one of `writing`. `behind_us`: microseconds that the clock is behind the database's."""
+        one of `writing`. `behind_us`: microseconds that the clock is behind the database's.
+        `identity`: by default this opening is told from every other."""
+        self._identity = identity or f"opening:{id(self)}"
         self._writing = tuple(writing)
         self._reading = reading
         self._access = access
@@ -65,6 +68,11 @@ class StoredJournal:
     def access(self) -> Access:
         """What this opening may do."""
         return self._access
+
+    @property
+    def identity(self) -> str:
+        """What tells this journal from others in this process."""
+        return self._identity
 
     @property
     def notice(self) -> str | None:
@@ -160,12 +168,12 @@ class StoredJournal:
         """See Journal."""
         return await self._read(lambda s: queries.due_waits(s, before, limit))
 
-    async def inbox_add(self, message: Message) -> bool:
+    async def inbox_add(self, message: Message, *, unless: Sequence[str] = ()) -> bool:
         """See Journal."""
-        run_id, cells = text(message.run_id), message_cells(message)
+        run_id, cells = text(message.run_id), (*message_cells(message)[:-1], self._now_us())
         return await self._write(
-            "inbox", lambda s: operations.add_message(s, run_id, cells), run_id, barrier=True,
-            needs=Access.CONTROL,
+            "inbox", lambda s: operations.add_message(s, run_id, cells, unless), run_id,
+            barrier=True, needs=Access.CONTROL,
         )  # fmt: skip
 
     async def inbox_pending(self, run_id: str) -> list[StoredMessage]:

@@ -98,7 +98,8 @@ class Row:
 class Message:
     """An entry for a run's inbox: an answer, an approval, a request to cancel, a child's result.
 
-    `message_id` is made by the sender and unique in the run: the same message counts once.
+    `message_id` is made by the sender and unique in the run: the same message counts once. `at`
+    dates a delivery; `inbox_add` puts the time of arrival by the journal's clock.
     """
 
     run_id: str
@@ -211,13 +212,14 @@ AppendResult: TypeAlias = Appended | Conflict | CommitUnknown
 class RunFilter:
     """Which runs `runs` lists; None is any. `claimable`: only those whose lease is free or over.
     `called_by`: only those that something calls for: a message that nobody applied, or an open wait
-    with `due_at` ≤ this moment."""
+    with `due_at` ≤ this moment. `with_mail`: only those with a message that nobody applied."""
 
     states: Sequence[str] | None = None
     task_id: str | None = None
     parent_run_id: str | None = None
     claimable: bool = False
     called_by: datetime | None = None
+    with_mail: bool = False
 
 
 ALL_RUNS = RunFilter()

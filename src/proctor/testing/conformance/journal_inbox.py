@@ -1,11 +1,13 @@
 """Cases: what others may put in, and what an opening may do at all."""
 
 import asyncio
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
-from proctor.store.journal.contract import Access, Journal, NewRun, Row, Snapshot
-from proctor.store.journal.errors import JournalClosed, JournalReadOnly, UnknownRun
+from proctor.store.journal.contract import Access, Journal, NewRun, Row, RunFilter, Snapshot
+from proctor.store.journal.errors import JournalClosed, JournalReadOnly, RunIsOver, UnknownRun
 from proctor.testing.clock import FakeClock
 from proctor.testing.conformance.journal_base import (
     NOW,
@@ -29,7 +31,7 @@ class InboxCases(JournalCases):
             assert not await journal.inbox_add(message("r", "m1", {"yes": False}))
             first, second = await journal.inbox_pending("r")
             assert (first.message_id, first.kind, first.body) == ("m1", "answer", {"yes": True})
-            assert (first.at, first.applied_seq, second.message_id) == (NOW, None, "m2")
+            assert (first.applied_seq, second.message_id) == (None, "m2")
             assert first.number < second.number
             applied = Row("inbox", {"message_id": "m1"}, {"applied_seq": 1})
             await put(journal, lease, 0, event("a"), rows=[applied])
@@ -44,6 +46,84 @@ class InboxCases(JournalCases):
         async def case(journal: Journal) -> None:
             with pytest.raises(UnknownRun, match="'nobody'"):
                 await journal.inbox_add(message("nobody", "m"))
+
+        self.check(case)
+
+    def test_a_message_is_dated_by_the_journal(self) -> None:
+        """Whatever its sender says: a sender's clock is not to decide what came in time."""
+        clock = FakeClock()
+
+        async def case(journal: Journal) -> None:
+            await owned(journal)
+            early, late = NOW - timedelta(days=999), NOW + timedelta(days=999)
+            await journal.inbox_add(replace(message("r", "m1"), at=late))
+            clock.advance(90.0)
+            await journal.inbox_add(replace(message("r", "m2"), at=early))
+            first, second = await journal.inbox_pending("r")
+            assert second.at - first.at == timedelta(seconds=90)
+
+        self.check(case, clock)
+
+    def test_a_message_to_a_run_in_an_excluded_state_is_refused(self) -> None:
+        async def case(journal: Journal) -> None:
+            lease = await owned(journal)
+            over = ("done", "failed")
+            assert await journal.inbox_add(message("r", "m1"), unless=over)
+            await put(journal, lease, 0, event("a"), rows=[Row("run", {}, {"state": "done"})])
+            with pytest.raises(RunIsOver, match="'r' has ended: done"):
+                await journal.inbox_add(message("r", "m2"), unless=over)
+            assert not await journal.inbox_add(message("r", "m1"), unless=over)  # there already
+            with pytest.raises(UnknownRun):
+                await journal.inbox_add(message("nobody", "m"), unless=over)
+            assert await journal.inbox_add(message("r", "m3"))
+            assert [m.message_id for m in await journal.inbox_pending("r")] == ["m1", "m3"]
+
+        self.check(case)
+
+    def test_a_message_and_the_end_that_excludes_it_never_miss_each_other(self) -> None:
+        """Of many messages that race with the end, each is refused, or is there to be found by
+        whoever has just appended the end."""
+
+        async def case(journal: Journal) -> None:
+            other = self.open(clock, Access.CONTROL)
+            try:
+                for number in range(10):
+                    await self._race(journal, other, f"r{number}")
+            finally:
+                await other.close()
+
+        clock = FakeClock()
+        self.check(case, clock)
+
+    async def _race(self, journal: Journal, other: Journal, run_id: str) -> None:
+        lease = await owned(journal, run_id)
+
+        added, found = set[str](), set[str]()
+
+        async def say(name: str) -> None:
+            try:
+                await other.inbox_add(message(run_id, name), unless=("done",))
+            except RunIsOver:
+                return
+            added.add(name)
+
+        async def end() -> None:
+            await put(journal, lease, 0, event("a"), rows=[Row("run", {}, {"state": "done"})])
+            found.update(m.message_id for m in await journal.inbox_pending(run_id))
+
+        await asyncio.gather(say("m0"), end(), *(say(f"m{n}") for n in range(1, 5)))
+        assert added == found
+
+    def test_runs_with_mail_are_listed(self) -> None:
+        async def case(journal: Journal) -> None:
+            for name in ("r1", "r2", "r3"):
+                lease = await owned(journal, name)
+            await journal.inbox_add(message("r2", "m"))
+            await journal.inbox_add(message("r3", "m"))
+            applied = Row("inbox", {"message_id": "m"}, {"applied_seq": 1})
+            await put(journal, lease, 0, event("a"), rows=[applied])
+            found = await journal.runs(RunFilter(with_mail=True))
+            assert [row.run_id for row in found] == ["r2"]
 
         self.check(case)
 
@@ -71,6 +151,18 @@ class InboxCases(JournalCases):
             assert parent.fence == 1
 
         self.check(case)
+
+    def test_every_opening_of_a_journal_has_its_identity(self) -> None:
+        clock = FakeClock()
+
+        async def case(journal: Journal) -> None:
+            other = self.open(clock, Access.READ)
+            try:
+                assert journal.identity == other.identity != ""
+            finally:
+                await other.close()
+
+        self.check(case, clock)
 
     def test_a_control_opening_reads_and_adds_to_inboxes_only(self) -> None:
         clock = FakeClock()

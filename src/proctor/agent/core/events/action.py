@@ -151,10 +151,12 @@ class ActionJudged(AgentEvent):
 @kind("process.started")
 @dataclass(frozen=True, slots=True)
 class ProcessStarted(AgentEvent):
-    """A process group of an attempt: what a later worker needs to find and stop it."""
+    """A process group of an attempt: what a later worker needs to find and stop it.
+    `control_group`: the folder of the group that also holds what leaves it, empty without one."""
 
     action: str
     attempt: int
     pgid: int
     start_ticks: int
     boot_id: str
+    control_group: str = ""

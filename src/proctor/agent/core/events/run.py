@@ -85,10 +85,12 @@ class RunClosing(AgentEvent):
 @kind("run.ended")
 @dataclass(frozen=True, slots=True)
 class RunEnded(AgentEvent):
-    """`unsettled`: what nobody knows the outcome of."""
+    """`unsettled`: what nobody knows the outcome of. `told`: the digest of what a subtask tells its
+    parent (`telling`)."""
 
     state: str
     unsettled: tuple[Json, ...] = ()
+    told: str = ""
 
 
 @kind("run.config_changed")
