@@ -78,6 +78,27 @@ def test_an_action_is_one_append(place, socket):
     assert Counter(map(tuple, appends))[tuple(step)] == 19
 
 
+class Waited(Steps):
+    """The same, known only when it was awaited."""
+
+    def at_once(self, messages, context):
+        return None
+
+    async def propose(self, messages, context):
+        await asyncio.sleep(0)
+        return Proposal("end" if context.turn > self._count else "", self._now(context))
+
+
+def test_a_reply_that_was_awaited_and_what_it_starts_are_one_append(place, socket):
+    view, appends = asyncio.run(driven(place, socket, Waited(20, [call("c1"), call("c2")])))
+    assert (view.state, view.candidate, len(view.actions)) == ("done", "end", 40)
+    starting = [kinds for kinds in appends if "attempt.started" in kinds]
+    start = ["turn.replied", *["action.accepted"] * 2, *["attempt.started"] * 2]
+    assert starting == [start] * 20
+    replying = [kinds for kinds in appends if "turn.replied" in kinds]
+    assert replying == [*starting, ["turn.replied"]]
+
+
 def test_every_started_attempt_was_appended_before_the_next_decision(place, socket):
     """Two calls of a turn start in one append, and no append holds two turns that act."""
     view, appends = asyncio.run(driven(place, socket, Steps(5, [call("c1"), call("c2")])))

@@ -19,7 +19,6 @@ POINTS = {
     ("agent.recovery.done", 1): "not started",
     ("agent.turn.requested", 1): "not started",
     ("agent.turn.replied", 1): "not started",
-    ("agent.turn.recorded", 1): "not started",
     ("agent.attempt.intent", 1): "not started",
     ("agent.attempt.started", 1): "started",
     ("agent.execute.begin", 1): "started",
@@ -31,6 +30,7 @@ POINTS = {
     ("agent.result.arrived", 1): "happened",
     ("agent.turn.requested", 2): "recorded",
     ("agent.turn.replied", 2): "recorded",
+    ("agent.turn.recorded", 1): "recorded",  # of the last turn; one that acts is in the intent
     ("agent.judged", 1): "recorded",
     ("agent.finishing", 1): "recorded",
     ("agent.end.begin", 1): "recorded",

@@ -197,6 +197,8 @@ class Budgets:
 
     def reserve(self, source: str, amount: Cost) -> "Budgets":
         """With `amount` set aside for `source`; whether it fits was asked before."""
+        if amount is NOTHING:
+            return self
         reserved = self.reserved + amount
         return Budgets(self.limits, self.spent, reserved, {**self.open, source: amount})
 
@@ -205,7 +207,9 @@ class Budgets:
 
         A source without a reservation is charged all the same.
         """
-        held = self.open.get(source, NOTHING)
+        held = self.open.get(source)
+        if held is None:
+            return self if actual is None or actual is NOTHING else self.spend(actual)
         rest = {name: cost for name, cost in self.open.items() if name != source}
         spent = self.spent + (held if actual is None else actual)
         return Budgets(self.limits, spent, self.reserved - held, rest)

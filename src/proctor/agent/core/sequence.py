@@ -5,7 +5,7 @@ run quadratic. Nearly every change is near the end, so the last items are kept i
 own, beside a tree of whole blocks.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -14,6 +14,31 @@ _BITS = 5
 _WIDTH = 1 << _BITS
 _MASK = _WIDTH - 1
 Node = tuple[Any, ...]
+
+
+class Later:
+    """A block of 32 items that is made when one of them is asked for. `source`: what it is made of.
+    Equal to a block of the same items."""
+
+    __slots__ = ("_items", "_make", "source")
+
+    def __init__(self, source: str, make: Callable[[str], Node]) -> None:
+        self.source = source
+        self._make = make
+        self._items: Node | None = None
+
+    @property
+    def items(self) -> Node:
+        """The items, made once."""
+        if self._items is None:
+            self._items = self._make(self.source)
+        return self._items
+
+    def __eq__(self, other: object) -> bool:
+        return self.items == (other.items if isinstance(other, Later) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.items)
 
 
 class Sequence32(Generic[T]):
@@ -33,11 +58,29 @@ class Sequence32(Generic[T]):
     def of(cls, items: Sequence[T]) -> "Sequence32[T]":
         """A sequence of these items, made in one go."""
         before = max(0, len(items) - 1) & ~_MASK
-        level: list[Any] = _grouped(items[:before])
-        shift = _BITS
+        return cls.of_blocks(_grouped(items[:before]), items[before:])
+
+    @classmethod
+    def of_blocks(cls, blocks: Sequence[Node | Later], tail: Sequence[T]) -> "Sequence32[T]":
+        """A sequence of these blocks, 32 items each, and the last 1 to 32 items (none only if there
+        are none at all). Raises ValueError."""
+        if len(tail) > _WIDTH or (blocks and not tail):
+            raise ValueError(f"{len(blocks)} blocks and {len(tail)} items behind them")
+        level: list[Any] = list(blocks)
+        before, shift = len(blocks) * _WIDTH, _BITS
         while len(level) > _WIDTH:
             level, shift = _grouped(level), shift + _BITS
-        return cls(tuple(items[before:]), before, tuple(level), shift)
+        return cls(tuple(tail), before, tuple(level), shift)
+
+    @property
+    def blocks(self) -> Iterator[Node | Later]:
+        """The whole blocks, as they are kept."""
+        return _blocks(self._root, self._shift)
+
+    @property
+    def tail(self) -> Node:
+        """What is behind the whole blocks."""
+        return self._tail
 
     def __len__(self) -> int:
         return self._before + len(self._tail)
@@ -64,7 +107,8 @@ class Sequence32(Generic[T]):
         return found
 
     def __iter__(self) -> Iterator[T]:
-        yield from _walk(self._root, self._shift)
+        for block in _blocks(self._root, self._shift):
+            yield from block.items if isinstance(block, Later) else block
         yield from self._tail
 
     def __eq__(self, other: object) -> bool:
@@ -112,7 +156,8 @@ class Sequence32(Generic[T]):
         while shift:
             node = node[(index >> shift) & _MASK]
             shift -= _BITS
-        return node  # type: ignore[no-any-return]
+        found: Node = node.items if type(node) is Later else node
+        return found
 
 
 def _put(node: Node, shift: int, index: int, block: Node) -> Node:
@@ -132,9 +177,9 @@ def _grouped(items: Sequence[Any]) -> list[Any]:
     return [tuple(items[at : at + _WIDTH]) for at in range(0, len(items), _WIDTH)]
 
 
-def _walk(node: Node, shift: int) -> Iterator[Any]:
-    if not shift:
-        yield from node
-        return
+def _blocks(node: Node, shift: int) -> Iterator[Node | Later]:
     for below in node:
-        yield from _walk(below, shift - _BITS)
+        if shift > _BITS:
+            yield from _blocks(below, shift - _BITS)
+        else:
+            yield below

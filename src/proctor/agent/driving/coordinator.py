@@ -199,18 +199,28 @@ class Coordinator:
             states = {action.state for action in desk.view.unfinished()}
             if "unknown" in states and ask_unknown(desk):
                 return True
-            if "ready" in states and await start_ready(desk):
-                await desk.recorder.flush()
-                await ensure_children(desk)
+            if "ready" in states and await self._start(desk):
                 return True
             if desk.turn is None and "running" not in states and not unresolved(desk.view):
-                return await next_turn(desk)
-        held = any(desk.held(action) for action in desk.view.unfinished("ready"))
-        others = not desk.busy and not held and not desk.mail and not desk.leave
-        if others and desk.view.waiting():
-            desk.recorder.must(cmd.Move("block", "only others can go on"))
-            return True
-        return False
+                taken = await next_turn(desk)
+                if taken and desk.view.state == "running" and desk.view.open_actions:
+                    await self._start(desk)  # in the append of the turn that asks for it
+                return taken
+        if desk.mail or desk.leave or desk.busy or not desk.view.open_waits:
+            return False
+        if any(desk.held(action) for action in desk.view.unfinished("ready")):
+            return False
+        desk.recorder.must(cmd.Move("block", "only others can go on"))
+        return True
+
+    async def _start(self, desk: Desk) -> bool:
+        """Start what is ready; whether anything was done."""
+        if not await start_ready(desk):
+            return False
+        await desk.recorder.flush()
+        if desk.view.open_waits:
+            await ensure_children(desk)
+        return True
 
     async def _snapshot(self, desk: Desk, *, leaving: bool) -> None:
         if desk.recorder.pending or not is_due(desk.view.version, desk.kept_at, leaving=leaving):

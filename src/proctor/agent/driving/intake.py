@@ -29,8 +29,11 @@ async def take_in(desk: Desk) -> None:
     while desk.replies:
         number, found = desk.replies.popleft()
         take_up(desk, number, found)
-        await desk.recorder.flush()  # it is paid for: nobody should have to ask again
-        fault_point("agent.turn.recorded")
+        if not _starts_now(desk):
+            await desk.recorder.flush()  # it is paid for: nobody should have to ask again
+            fault_point("agent.turn.recorded")
+    if not (desk.mail or desk.view.open_waits):
+        return
     due = _due(desk)
     # What was acknowledged in time counts in time: mail is read before anything expires.
     if desk.mail or any(wait.kind != "timer" for wait in due):
@@ -42,6 +45,15 @@ async def take_in(desk: Desk) -> None:
             await desk.recorder.flush()
             fault_point("agent.inbox.applied")
     _timers(desk, due)
+
+
+def _starts_now(desk: Desk) -> bool:
+    """Whether what a reply asks for is looked at next, so that both are one append. Nothing is
+    awaited before that."""
+    view = desk.view
+    return bool(view.state == "running" and view.open_actions) and not (
+        desk.mail or desk.leave or desk.replies or view.open_waits
+    )
 
 
 async def look_again(desk: Desk) -> bool:

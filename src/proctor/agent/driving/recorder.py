@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from proctor.agent.core import events as ev
+from proctor.agent.core.changing import made
 from proctor.agent.core.commands import Command, Refusal
 from proctor.agent.core.decide import decide
 from proctor.agent.core.evolve import fold
@@ -49,7 +50,7 @@ def now_ms(clock: Clock) -> int:
 
 def as_stored(event: ev.AgentEvent, event_id: str, at: datetime) -> Event:
     """An event as the journal takes it."""
-    return Event(event_id, event.kind, ev.VERSION, ev.encode(event), at)
+    return made(Event, event_id, event.kind, ev.VERSION, ev.encode(event), at)
 
 
 class Recorder:
@@ -68,7 +69,8 @@ class Recorder:
         self.lease = lease
         self._clock = clock
         self._redactor = redactor
-        self._began_ms = now_ms(clock) - int(clock.monotonic() * 1000)
+        self._wall_ms, self._read_at = now_ms(clock), int(clock.monotonic() * 1000)
+        self._began_ms = self._wall_ms - self._read_at
         self._stored = view  # the view at the last append that was handed over
         self._events: list[tuple[ev.AgentEvent, int]] = []
         self._messages: list[Message] = []
@@ -97,10 +99,13 @@ class Recorder:
         """Decide and take the events into the view; they are kept for the next flush."""
         if self._redactor is not None:
             command = redacted(self._redactor, command)
-        found = decide(self.view, command, now_ms(self._clock))
+        read_at = int(self._clock.monotonic() * 1000)
+        if read_at != self._read_at:  # the wall clock is asked once in a millisecond
+            self._wall_ms, self._read_at = now_ms(self._clock), read_at
+        found = decide(self.view, command, self._wall_ms)
         if isinstance(found, Refusal):
             return found
-        at_ms = self.steady_ms()
+        at_ms = self._began_ms + read_at
         self.view = fold(self.view, found, at_ms)
         self._events += [(event, at_ms) for event in found]
         return found

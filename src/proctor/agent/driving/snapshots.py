@@ -6,6 +6,7 @@ snapshot of another shape is not used.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -14,6 +15,7 @@ from proctor.agent.core.changing import made
 from proctor.agent.core.locks import Access, Mode
 from proctor.agent.core.sequence import Sequence32
 from proctor.agent.core.view import ActionView, CancelView, TurnView, View, WaitView
+from proctor.agent.driving.packing import packed, unpacked
 from proctor.kernel.digest import of_json
 from proctor.store.journal.contract import Journal, Snapshot
 
@@ -42,15 +44,15 @@ _ACTION, _WAIT, _TURN, _CANCEL = (_names(c) for c in (ActionView, WaitView, Turn
 _RESOURCES, _MET, _PROCESSES = (_ACTION.index(n) for n in ("resources", "met", "processes"))
 _MODES = {mode.value: mode for mode in Mode}
 _CALLS, _OUTCOMES = _TURN.index("calls"), _TURN.index("outcomes")
-SHAPE = of_json([2, _names(View), _names(Budgets), _ACTION, _WAIT, _TURN, _CANCEL])
+SHAPE = of_json([3, _names(View), _names(Budgets), _ACTION, _WAIT, _TURN, _CANCEL])
 
 
 def to_json(view: View) -> dict[str, Any]:
     """The whole view."""
     body: dict[str, Any] = {name: getattr(view, name) for name in (*_PLAIN, *_TUPLES)}
-    body["actions"] = [_action(action) for action in view.actions]
+    body["actions"] = packed(view.actions, _action)
     body["waits"] = [_values(wait, _WAIT) for wait in view.waits]
-    body["turns"] = [_turn(view, turn) for turn in view.turns]
+    body["turns"] = packed(view.turns, partial(_turn, view))
     body["items"] = list(view.items)
     body["cancel"] = None if view.cancel is None else _values(view.cancel, _CANCEL)
     budgets = view.budgets
@@ -66,11 +68,10 @@ def from_json(body: Mapping[str, Any]) -> View:
     """The view of `to_json`. Raises LookupError, TypeError or ValueError for anything else."""
     given: dict[str, Any] = {name: body[name] for name in _PLAIN}
     given |= {name: tuple(body[name]) for name in _TUPLES}
-    actions = [_to_action(list(values)) for values in body["actions"]]
-    given["actions"] = _sequence(actions)
-    given["waits"] = _sequence([WaitView(*values) for values in body["waits"]])
-    given["turns"] = _sequence([_to_turn(list(values), actions) for values in body["turns"]])
-    given["items"] = _sequence([_to_item(kind, value) for kind, value in body["items"]])
+    actions = given["actions"] = unpacked(body["actions"], _to_action)
+    given["waits"] = Sequence32.of([WaitView(*values) for values in body["waits"]])
+    given["turns"] = unpacked(body["turns"], partial(_to_turn, actions))
+    given["items"] = Sequence32.of([_to_item(kind, value) for kind, value in body["items"]])
     given["cancel"] = None if body["cancel"] is None else CancelView(*body["cancel"])
     budgets = body["budgets"]
     held = {name: Cost.from_json(cost) for name, cost in budgets["open"].items()}
@@ -119,7 +120,7 @@ def _call(view: View, turn: TurnView, call: Mapping[str, Any]) -> Any:
     return int(name[1:]) - 1
 
 
-def _to_turn(values: list[Any], actions: Sequence[ActionView]) -> TurnView:
+def _to_turn(actions: Sequence32[ActionView], values: list[Any]) -> TurnView:
     values[_CALLS] = tuple(
         [_to_call(actions[c]) if isinstance(c, int) else c for c in values[_CALLS]]
     )
@@ -133,10 +134,6 @@ def _to_call(action: ActionView) -> dict[str, Any]:
 
 def _to_item(kind: str, value: Any) -> tuple[str, Any]:
     return kind, tuple(value) if isinstance(value, list) else value
-
-
-def _sequence(items: list[Any]) -> Sequence32[Any]:
-    return Sequence32.of(items)
 
 
 async def load_snapshot(journal: Journal, run_id: str) -> View | None:

@@ -184,12 +184,19 @@ EventCells: TypeAlias = tuple[int, str, str, int, int, int, str]
 """seq, event_id, kind, version, fence, at, body"""
 
 
-def event_cells(event: Event, seq: int, fence: int) -> EventCells:
-    """The values of an event for a statement."""
-    return (
-        seq, text(event.event_id), text(event.kind), integer(event.version), fence,
-        microseconds(event.at), json_object(event.body),
-    )  # fmt: skip
+def all_event_cells(events: Sequence[Event], seq: int, fence: int) -> list[EventCells]:
+    """The values of events for a statement, the first of them with number `seq`. Events that
+    happened together often share their moment."""
+    found: list[EventCells] = []
+    last, at = None, 0
+    for number, event in enumerate(events, seq):
+        if event.at is not last:
+            last, at = event.at, microseconds(event.at)
+        found.append((
+            number, text(event.event_id), text(event.kind), integer(event.version), fence, at,
+            json_object(event.body),
+        ))  # fmt: skip
+    return found
 
 
 MessageCells: TypeAlias = tuple[str, str, str, int]

@@ -7,11 +7,10 @@ from typing import Any, Protocol, TypeAlias
 from proctor.store.journal.contract import AppendResult, Durability, Event, Message, Row
 from proctor.store.journal.encoding import (
     Cell,
-    EventCells,
     MessageCells,
     Shape,
+    all_event_cells,
     cells,
-    event_cells,
     integer,
     message_cells,
     shape_of,
@@ -84,9 +83,7 @@ class Append(Job):
         self.run_id = text(run_id)
         self.expected = integer(expected)
         self.fence = integer(fence)
-        self.events: list[EventCells] = [
-            event_cells(event, seq, fence) for seq, event in enumerate(events, expected + 1)
-        ]
+        self.events = all_event_cells(events, expected + 1, fence)
         self.rows: list[tuple[Shape, tuple[Cell, ...]]] = []
         self.run_changes: dict[str, Cell] = {}
         self.deliveries: list[tuple[str, MessageCells]] = []

@@ -6,7 +6,8 @@ new has a default, so older bodies stay readable, and what has its default is no
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
+from operator import attrgetter
 from typing import Any, ClassVar, TypeVar, get_origin
 
 from proctor.agent.core.changing import made
@@ -27,7 +28,8 @@ class AgentEvent:
 E = TypeVar("E", bound=AgentEvent)
 KINDS: dict[str, type[AgentEvent]] = {}
 """Every kind of event with its class."""
-_FIELDS: dict[type[AgentEvent], tuple[tuple[str, Any], ...]] = {}
+_NEEDED: dict[type[AgentEvent], tuple[tuple[str, ...], Callable[[Any], Any]]] = {}
+_OPTIONAL: dict[type[AgentEvent], tuple[tuple[str, Any], ...]] = {}
 _NAMES: dict[type[AgentEvent], frozenset[str]] = {}
 _TUPLES: dict[type[AgentEvent], frozenset[str]] = {}  # a list elsewhere is somebody's value
 
@@ -36,24 +38,40 @@ def kind(name: str) -> Callable[[type[E]], type[E]]:
     def register(cls: type[E]) -> type[E]:
         cls.kind = name
         KINDS[name] = cls
-        _FIELDS[cls] = tuple(
-            (f.name, f.default if f.default_factory is MISSING else f.default_factory())
-            for f in fields(cls)  # type: ignore[arg-type]
+        given = {f.name: _default(f) for f in fields(cls)}  # type: ignore[arg-type]
+        needed = tuple(name for name, default in given.items() if default is MISSING)
+        _NEEDED[cls] = (needed, _getter(needed))
+        _OPTIONAL[cls] = tuple(
+            (name, default) for name, default in given.items() if default is not MISSING
         )
-        _NAMES[cls] = frozenset(name for name, _ in _FIELDS[cls])
+        _NAMES[cls] = frozenset(given)
         _TUPLES[cls] = frozenset(f.name for f in fields(cls) if get_origin(f.type) is tuple)  # type: ignore[arg-type]
         return cls
 
     return register
 
 
+def _default(given: "Field[Any]") -> Any:
+    return given.default if given.default_factory is MISSING else given.default_factory()
+
+
+def _getter(names: tuple[str, ...]) -> Callable[[Any], Any]:
+    """The values of these fields as a tuple."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda event: tuple([getattr(event, name) for name in names])
+
+
 def encode(event: AgentEvent) -> dict[str, Any]:
     """The body of an event as JSON, without what has its default."""
-    return {
-        name: value
-        for name, default in _FIELDS[type(event)]
-        if (value := getattr(event, name)) is not default and value != default
-    }
+    cls = type(event)
+    names, values = _NEEDED[cls]
+    body = dict(zip(names, values(event), strict=True))
+    for name, default in _OPTIONAL[cls]:
+        value = getattr(event, name)
+        if value is not default and value != default:
+            body[name] = value
+    return body
 
 
 def decode(kind: str, version: int, body: Json) -> AgentEvent:
