@@ -109,6 +109,7 @@ def startable_in_turn(
 ) -> Iterator[int]:
     """`startable`, place by place: who needs only the first ones does not pay for a long queue."""
     table = LockTable()
+    waiting = set[tuple[tuple[str, bool], ...]]()
     for number, accesses in enumerate(held):
         table.hold(("held", number), accesses)
     for place, accesses in enumerate(queue):
@@ -116,10 +117,15 @@ def startable_in_turn(
             if not accesses:
                 yield place
             continue
+        key = tuple([(access.path, access.mode is Mode.WRITE) for access in accesses])
+        if key in waiting:  # one of the same needs waits before it, and keeps out the same
+            continue
         fits = table.fits(accesses)
         table.hold(("queued", place), accesses)  # also one that waits: nobody overtakes it
         if fits:
             yield place
+        else:
+            waiting.add(key)
 
 
 def fits_beside(wanted: Sequence[Access], taken: Iterable[Sequence[Access]]) -> bool:
