@@ -1,18 +1,19 @@
 """Whether arguments fit the JSON schema that a tool declares.
 
 Schemas may come from strangers: nothing is fetched, whatever `$ref` says, and patterns are of the
-kind that take linear time (no look-around, no back-references).
+kind that take linear time (no look-around, no back-references). What a schema can cost is bounded
+before it is compiled (`schema_bounds`).
 """
 
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
+from proctor.agent import schema_bounds as bounds
 from proctor.kernel import jsontext
 
-SCHEMA_CHARS = 100_000
-"""Characters of a schema, as JSON; a larger one is not used."""
 _SHOWN = 5
+_PATTERN_BYTES = 1_000_000
 # Arguments are an object in any case.
 _ANYTHING: tuple[Mapping[str, Any], ...] = ({}, {"type": "object"})
 
@@ -26,6 +27,7 @@ class Schema:
         self._anything = declared in _ANYTHING
         self._flaw: str | None = None
         self._validator: Any = None
+        self._growth = 1
 
     def problem(self, arguments: Mapping[str, Any]) -> str | None:
         """Why these arguments do not fit, or None. No arguments fit a schema that is none."""
@@ -35,6 +37,8 @@ class Schema:
             self._compile()
         if self._flaw is not None:
             return self._flaw
+        if bounds.too_deep(arguments, self._growth):
+            return "the arguments do not fit: they are nested too deeply for the tool's schema"
         if self._validator.is_valid(arguments):
             return None
         errors = list(islice(self._validator.iter_errors(arguments), _SHOWN))
@@ -45,14 +49,15 @@ class Schema:
         import jsonschema_rs  # on use: it is large
 
         try:
+            self._growth = bounds.growth(self._declared)
             text = jsontext.dumps(self._declared)
-            if len(text) > SCHEMA_CHARS:
-                raise ValueError(f"it has {len(text)} characters, more than {SCHEMA_CHARS}")
+            if len(text) > bounds.CHARS:
+                raise ValueError(f"it has {len(text)} characters, more than {bounds.CHARS}")
             self._validator = jsonschema_rs.validator_for(
                 jsontext.loads(text),
                 mask="the value",
                 offline=True,
-                pattern_options=jsonschema_rs.RegexOptions(),
+                pattern_options=jsonschema_rs.RegexOptions(size_limit=_PATTERN_BYTES),
             )
         except ValueError as error:  # theirs and ours are both of this kind
             reason = str(error).strip().splitlines()[0][:300]

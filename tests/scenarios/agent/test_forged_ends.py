@@ -142,3 +142,28 @@ def test_a_run_that_took_the_name_of_a_subtask_is_not_waited_for(place, socket):
             assert (await found.view(name)).version == 1  # and nobody has driven it
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("say", ["cancel", "suspend"])
+def test_nobody_takes_the_place_of_what_a_subtask_is_told(place, socket, say):
+    """Messages under every name that could be foretold are there before the parent's own."""
+
+    async def scenario():
+        async with agents(place, socket, policy=asking()) as found:
+            run_id = await found.submit("parent")
+            version = (await found.drive(run_id)).version
+            child = (await child_of(found, run_id)).run_id
+            names = [f"{say}:{run_id}:w1", f"{say}:w1"]
+            for seq in range(version, version + 20):
+                names += [f"{say}:{run_id}:{seq}", f"{say}:w1:{seq}"]
+            for name in names:
+                squatting = Message(child, name, "no command", {}, found.clock.now())
+                await found.setup.journal.inbox_add(squatting)
+            await getattr(found, say)(run_id)
+            await found.drive(run_id)
+            await found.drive(child)
+            wanted = {"cancel": "cancelled", "suspend": "suspended"}[say]
+            assert (await found.view(child)).state == wanted
+            assert (await found.view(run_id)).state == wanted
+
+    asyncio.run(scenario())

@@ -22,6 +22,7 @@ class Mode(StrEnum):
     WRITE = "write"
 
 
+_WRITE = Mode.WRITE
 _INTENT = {Mode.READ: "intent_read", Mode.WRITE: "intent_write"}
 _EXCLUDES: Mapping[str, frozenset[str]] = {
     "read": frozenset({"write", "intent_write"}),
@@ -109,17 +110,33 @@ def startable_in_turn(
 ) -> Iterator[int]:
     """`startable`, place by place: who needs only the first ones does not pay for a long queue."""
     table = LockTable()
+    waiting = set[Hashable]()
     for number, accesses in enumerate(held):
         table.hold(("held", number), accesses)
+    full = table.is_full
     for place, accesses in enumerate(queue):
-        if table.is_full:  # only who needs nothing gets past somebody who needs everything
+        if full:  # only who needs nothing gets past somebody who needs everything
             if not accesses:
                 yield place
             continue
+        key = _key(accesses)
+        if key in waiting:  # one of the same needs waits before it, and keeps out the same
+            continue
         fits = table.fits(accesses)
         table.hold(("queued", place), accesses)  # also one that waits: nobody overtakes it
+        full = table.is_full
         if fits:
             yield place
+        else:
+            waiting.add(key)
+
+
+def _key(accesses: Sequence[Access]) -> Hashable:
+    """The same for the same needs, and cheap: an enumeration's own hash is not."""
+    if len(accesses) == 1:
+        one = accesses[0]
+        return (one.path, one.mode is _WRITE)
+    return tuple([(access.path, access.mode is _WRITE) for access in accesses])
 
 
 def fits_beside(wanted: Sequence[Access], taken: Iterable[Sequence[Access]]) -> bool:

@@ -43,6 +43,7 @@ class Desk:
         self.stops: dict[str, asyncio.Task[None]] = {}
         self.looked: dict[str, ActionView] = {}  # ready actions as they were looked at
         self.told: set[str] = set()  # subtasks that are known to exist
+        self.sent: set[str] = set()  # what subtasks were told
         self.undone: set[str] = set()  # actions whose compensation was considered
         self.woken = False
         self.alarm = Alarm(setup.clock, self._look)

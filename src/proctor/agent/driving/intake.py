@@ -1,5 +1,6 @@
 """What has come in since the last look: ended attempts, replies, answers, messages, time."""
 
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -137,7 +138,7 @@ def _timers(desk: Desk, due: list[WaitView]) -> None:
     for wait in due:
         if wait.kind == "child":
             if not isinstance(desk.recorder.apply(cmd.Overdue(wait.id)), Refusal):
-                _send(desk, wait, "cancel", f"cancel:{desk.view.run_id}:{wait.id}")
+                _send(desk, wait, "cancel", f"cancel:{wait.id}")
             continue
         how, reason = ("arrived", "") if wait.kind == "timer" else ("expired", "no answer")
         closing = cmd.CloseWait(wait.id, how, "clock", reason=reason, source="clock")
@@ -223,17 +224,23 @@ def cancel_children(desk: Desk) -> None:
     """Copy the cancellation to every subtask, in the same append. A subtask is told once, however
     often this is called."""
     for wait in desk.view.waiting("child"):
-        _send(desk, wait, "cancel", f"cancel:{desk.view.run_id}:{wait.id}")
+        _send(desk, wait, "cancel", f"cancel:{wait.id}")
 
 
 def _to_children(desk: Desk, kind: str) -> None:
     """`kind` is what the last event of the log says; each time it says so is a message of its
     own."""
     for wait in desk.view.waiting("child"):
-        _send(desk, wait, kind, f"{kind}:{desk.view.run_id}:{desk.view.version}")
+        _send(desk, wait, kind, f"{kind}:{wait.id}:{desk.view.version}")
 
 
 def _send(desk: Desk, wait: WaitView, kind: str, name: str) -> None:
+    """Once here for each `name`. Nobody can know the message's own name before, and put another
+    message in its place: that of a worker before this one may be there too, and is refused."""
+    if name in desk.sent:
+        return
+    desk.sent.add(name)
     child, at = str(wait.spec["child"]), desk.setup.clock.now()
     by = {"by": f"run {desk.view.run_id}"}
-    desk.recorder.deliver(Message(child, name, kind, by, at))
+    unique = f"{name}:{secrets.token_hex(12)}"
+    desk.recorder.deliver(Message(child, unique, kind, by, at))
