@@ -4,10 +4,18 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from tests.databases import postgresql_url  # noqa: F401 - a fixture
 from tests.sampling import chosen, repeats
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+# The same examples everywhere, and no verdict from how busy the machine is.
+settings.register_profile(
+    "same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.evals.results.spending import SpendingFile, read_spending
@@ -80,7 +80,6 @@ def test_a_call_that_costs_more_overshoots_by_its_own_excess_at_most(limit, made
         assert fits(budget.spent + budget.reserved - excess, limit)
 
 
-@settings(deadline=None)
 @given(limits, steps, st.lists(st.integers(0, 40), max_size=3))
 def test_what_was_spent_is_counted_after_a_restart(tmp_path_factory, limit, made, restarts):
     """Whatever was in flight when the process ended counts as spent whole."""

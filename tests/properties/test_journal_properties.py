@@ -183,11 +183,11 @@ def played(opener, steps) -> None:
     asyncio.run(case())
 
 
-CAREFUL = (HealthCheck.function_scoped_fixture, HealthCheck.too_slow)
+FRESH = (HealthCheck.function_scoped_fixture, HealthCheck.too_slow)
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=CAREFUL)
+@settings(max_examples=40, suppress_health_check=FRESH)
 @given(calls)
 def test_sqlite_does_what_the_model_says(tmp_path, steps):
     path = tmp_path / f"{secrets.token_hex(8)}.sqlite"
@@ -195,7 +195,7 @@ def test_sqlite_does_what_the_model_says(tmp_path, steps):
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=CAREFUL)
+@settings(max_examples=15, suppress_health_check=FRESH)
 @given(calls)
 def test_postgresql_does_what_the_model_says(postgresql_url, steps):
     import psycopg

@@ -54,7 +54,7 @@ def every(report: MetricReport) -> list[tuple[str, Series]]:
     return [(metric, s) for table in tables for metric, by in table.items() for s in by.values()]
 
 
-fixed = settings(derandomize=True, deadline=None, max_examples=60)
+fixed = settings(max_examples=60)
 
 
 @fixed
