@@ -239,9 +239,12 @@ class BubblewrapSession(HostedSession):
             pass
 
     def _checked(self, result: ExecResult, report: bytes, kills: int) -> ExecResult:
-        """`result`, if bwrap says that the command was started; nobody inside can fake that."""
+        """`result`, if bwrap says that the command ended, or began and was killed together with
+        bwrap; nobody inside can fake that."""
         if b'"exit-code"' in report or result.timed_out or self._kills > kills:
             return result
+        if b'"child-pid"' in report and result.exit_code is not None and result.exit_code < 0:
+            return result  # it was started, and killed its own group: bwrap is in that too
         if not os.path.isdir(self._tree):
             raise gone(f"the environment's folder {self._tree} is gone")
         reason = result.stderr.strip()[-500:] or f"exit code {result.exit_code}"

@@ -29,6 +29,8 @@ _TAR_MARGIN = 100_000
 _TREE_S = 3_600.0
 _STOP_WAIT_S = 10.0
 _STAT = "x-docker-container-path-stat"
+_LOOPS = ("evalSymlinksInScope: too many links", ": too many levels of symbolic links")
+"""How docker and podman say that links lead in a circle."""
 _KERNEL = ("proc", "sys", "dev")
 
 
@@ -129,6 +131,8 @@ class ContainerFiles:
             ):
                 text = answer.headers.get(_STAT, "")
         except EngineError as error:
+            if error.status == 500 and await self._loops(path):
+                return Entry(_LINK, 0)
             if error.status != 404:
                 raise self._container.fault(error, f"look at {path}") from error
             text = error.headers.get(_STAT, "")  # podman: the link that leads nowhere
@@ -137,6 +141,19 @@ class ContainerFiles:
         # docker and podman use different alphabets for two of the digits
         facts = jsontext.loads(base64.b64decode(text.replace("-", "+").replace("_", "/")))
         return Entry(int(facts["mode"]), int(facts["size"]))
+
+    async def _loops(self, path: str) -> bool:
+        """Whether the engine fails because links lead in a circle, which anybody inside can make.
+        It says so only where its answer has a body."""
+        target = f"/containers/{self._container.name}/archive"
+        try:
+            async with (
+                within(CALL_S, f"look at {path}"),
+                self._container.engine.answer("GET", target, {"path": path}),
+            ):
+                return False
+        except EngineError as error:
+            return error.message.startswith(_LOOPS[0]) or error.message.endswith(_LOOPS[1])
 
     async def safe(self, path: str) -> bool:
         """Whether the folder that holds `path` is there, reached without any link.

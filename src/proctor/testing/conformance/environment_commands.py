@@ -21,6 +21,8 @@ class CommandCases(EnvironmentCases):
                 assert (result.exit_code, result.ok) == (code, code == 0)
             killed = await session.exec("kill -KILL $$")
             assert killed.exit_code in (-9, 137)
+            group = await session.exec("sleep 60 & kill -KILL 0")
+            assert group.exit_code in (-9, 137), "a command that kills its own group is no fault"
             assert (await session.exec(["proctor-no-such-program"])).exit_code == 127
             assert (await session.exec(["/etc/passwd"])).exit_code == 126
             assert (await session.exec("true", cwd="no/such/folder")).exit_code != 0

@@ -50,6 +50,23 @@ class FileCases(EnvironmentCases):
 
         self.run(case)
 
+    def test_links_that_lead_in_a_circle_are_links(self) -> None:
+        """Whoever works inside can make them: they are no failure of the place."""
+
+        async def case(session: EnvironmentSession) -> None:
+            await sh(session, "ln -s self self; ln -s two one; ln -s one two")
+            with tempfile.TemporaryDirectory() as host:
+                for path in ("self", "one", "self/x"):
+                    for action in (session.read(path), session.download(path, Path(host, "copy"))):
+                        with refused("not_a_file", "refused_path"):
+                            await action
+            await session.write("self", b"mine")
+            assert await session.read("self") == b"mine"
+            await session.remove("one")
+            assert (await sh(session, "ls")).stdout.split() == ["self", "two"]
+
+        self.run(case)
+
     def test_links_lead_nowhere(self) -> None:
         async def case(session: EnvironmentSession) -> None:
             with tempfile.TemporaryDirectory() as host:
