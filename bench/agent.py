@@ -1,7 +1,8 @@
 """The agent runtime's figures, whole: python -m bench.agent [--url URL | --postgresql]
 
     64 runs      actions through `Agents`, coordinator and all: one call a turn, four a turn, and
-                 one with a policy that is awaited as a model is (its request is durable first)
+                 one with a policy that is awaited as a model is (its request is durable first);
+                 and one call a turn of a tool that waits for nothing and says so (`Tool.at_once`)
     one run      the same actions one after the other; beside it bare write + fdatasync
     bytes        the closed file ÷ the bytes of the arguments and results (400 each an action)
     opening      a run of 10,000 events: from its log alone, and from its last snapshot (CPU)
@@ -55,6 +56,13 @@ class Touch(Tool):
         return ToolResult(TEXT)
 
 
+class TouchNow(Touch):
+    """The same, executed without a task."""
+
+    def at_once(self, op_key: str, arguments: Arguments, context: ToolContext) -> ToolResult | None:
+        return ToolResult(TEXT)
+
+
 class Script(Policy):
     """`turns` turns of `calls` calls, then the end."""
 
@@ -84,11 +92,11 @@ class AtOnce(Script):
         return self._turn(context)
 
 
-def agents_of(journal: StoredJournal, turns: int, calls: int, kind: type[Script]) -> Agents:
+def agents_of(
+    journal: StoredJournal, turns: int, calls: int, kind: type[Script], tool: type[Tool] = Touch
+) -> Agents:
     timing = Timing(lease_ttl_s=600.0)
-    return Agents(
-        Setup(journal, lambda task: kind(turns, calls), Toolbox([Touch()]), timing=timing)
-    )
+    return Agents(Setup(journal, lambda task: kind(turns, calls), Toolbox([tool()]), timing=timing))
 
 
 async def driven(agents: Agents, run_id: str) -> View:
@@ -107,9 +115,10 @@ async def measured(
     turns: int,
     calls: int = 1,
     kind: type[Script] = AtOnce,
+    tool: type[Tool] = Touch,
 ) -> tuple[float, float, float]:
     """Actions per second of `runs` runs at once, CPU ms and events an action."""
-    agents = agents_of(journal, turns, calls, kind)
+    agents = agents_of(journal, turns, calls, kind, tool)
     started, cpu = time.perf_counter(), time.process_time()
     views = await asyncio.gather(*(driven(agents, f"{prefix}{n}") for n in range(runs)))
     took, cpu = time.perf_counter() - started, time.process_time() - cpu
@@ -122,7 +131,7 @@ async def rates(opener: Opener, folder: Path | None, rounds: int, turns: int) ->
     """One run and many runs, beside the disk."""
     stamp = f"{time.time_ns():x}"
     bare: list[float] = []
-    one, several, asked, wide = [], [], [], []
+    one, several, asked, wide, now = [], [], [], [], []
     async with opener() as journal:
         await measured(journal, f"{stamp}-warm-", 8, 5)
         for number in range(rounds):
@@ -132,12 +141,16 @@ async def rates(opener: Opener, folder: Path | None, rounds: int, turns: int) ->
             one.append((await measured(journal, f"{name}-one-", 1, turns * 2))[0])
             several.append(await measured(journal, f"{name}-many-", 64, turns))
             asked.append(await measured(journal, f"{name}-asked-", 64, turns, kind=Script))
+            now.append(await measured(journal, f"{name}-now-", 64, turns, tool=TouchNow))
             wide.append(await measured(journal, f"{name}-wide-", 64, turns // 4, 4))
     disk = statistics.median(bare) if bare else None
     floor = None if disk is None else min(0.6 * disk, 1000.0)
     found = [] if disk is None else [Limit("bare write + fdatasync", disk, None, "1/s")]
     found.append(Limit("actions, one run", statistics.median(one), floor, "1/s", at_least=True))
-    cases = {"one call a turn": several, "four calls a turn": wide, "policy is awaited": asked}
+    cases = {
+        "one call a turn": several, "four calls a turn": wide, "policy is awaited": asked,
+        "tool at once": now,
+    }  # fmt: skip
     for name, figures in cases.items():
         rate, cpu, events = (statistics.median(values) for values in zip(*figures, strict=True))
         found += [

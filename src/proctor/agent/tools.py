@@ -168,6 +168,16 @@ class Tool(ABC):
         Asked before every attempt; a reason ends the action without effect."""
         return None
 
+    def at_once(self, op_key: str, arguments: Arguments, context: ToolContext) -> ToolResult | None:
+        """The result of an execution that waits for nothing, else None (the default): then
+        `execute` is awaited, so nothing may have been done before None is returned.
+
+        Called in the event loop and without a time limit: for what takes well under a millisecond
+        in this process. Effect classes, locks and records are those of `execute`, and so are the
+        exceptions.
+        """
+        return None
+
     @abstractmethod
     async def execute(self, op_key: str, arguments: Arguments, context: ToolContext) -> ToolResult:
         """Do it. `op_key` is passed on as the other side's idempotency key.

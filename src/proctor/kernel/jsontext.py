@@ -165,7 +165,12 @@ def _sanitized(value: Any, depth: int, left: list[int]) -> Any:
         if left[0] < 0:
             return "left out: too many values"
         if isinstance(value, dict):
-            return {text_of(k): _sanitized(v, depth - 1, left) for k, v in value.items()}
+            return {
+                (k if type(k) is str else text_of(k)): (
+                    v if type(v) is str else _sanitized(v, depth - 1, left)
+                )
+                for k, v in value.items()
+            }
         return [_sanitized(v, depth - 1, left) for v in value]
     return text_of(value)
 

@@ -28,6 +28,8 @@ class Cost:
     def __add__(self, other: "Cost") -> "Cost":
         if other is NOTHING:
             return self
+        if self is NOTHING:
+            return other
         return Cost(
             self.usd + other.usd,
             self.tokens + other.tokens,

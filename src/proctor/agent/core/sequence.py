@@ -88,8 +88,6 @@ class Sequence32(Generic[T]):
     def __getitem__(self, index: int) -> T:
         place = index - self._before
         if place >= 0:
-            if place >= len(self._tail):
-                raise IndexError(f"item {index} of {len(self)}")
             return self._tail[place]  # type: ignore[no-any-return]
         item: T = self._block(index)[index & _MASK]
         return item

@@ -153,7 +153,7 @@ class View:
     def action(self, action_id: str) -> ActionView | None:
         """The action of this id, or None."""
         try:
-            return self.actions[_number(action_id, "a")]
+            return self.actions[_parsed(action_id, "a") if len(action_id) <= 16 else _NOWHERE]
         except IndexError:
             return None
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from proctor.agent.core import commands as cmd
-from proctor.agent.core.budgets import Cost
+from proctor.agent.core.budgets import NOTHING, Cost
 from proctor.agent.core.commands import Refusal
 from proctor.agent.core.decide_actions import USED_UP, is_approved, runnable
 from proctor.agent.core.drawing import comes_back
@@ -227,7 +227,7 @@ def _tool_time(desk: Desk, tool: Tool) -> Cost:
     limits the attempt."""
     left = desk.view.budgets.left.tool_ms
     if left is None:
-        return Cost()
+        return NOTHING
     return Cost(tool_ms=max(1, min(int(tool.timeout_s * 1000), left)))
 
 
@@ -236,7 +236,7 @@ def _execute(desk: Desk, action_id: str) -> None:
     tool = desk.setup.tools.get(action.tool) if action is not None else None
     if action is None or tool is None or action.state != "running":
         return
-    reserved = desk.view.budgets.open.get(action.source, Cost()).tool_ms
+    reserved = desk.view.budgets.open.get(action.source, NOTHING).tool_ms
     timeout_s = min(tool.timeout_s, reserved / 1000) if reserved else tool.timeout_s
     number = action.attempts
 

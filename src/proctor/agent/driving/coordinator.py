@@ -165,8 +165,10 @@ class Coordinator:
                 break
             await self._snapshot(desk, leaving=False)
             if await self._advance(desk):
-                if desk.recorder.backlog > _BACKLOG:  # a run that never sleeps looks up too
+                if desk.attempts or desk.recorder.backlog > _BACKLOG:
+                    # A run that never sleeps looks up too.
                     desk.alarm.by(self._setup.clock.monotonic() + self._pause_s(desk))
+                if desk.recorder.backlog > _BACKLOG:
                     await desk.recorder.flush()
                 continue
             await desk.recorder.flush()

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 from proctor.agent.driving.alarm import Alarm
-from proctor.agent.driving.outcomes import Ended, Execution, outcome_of
-from proctor.agent.driving.seam import awaited
+from proctor.agent.driving.outcomes import Ended, Execution, outcome_at_once, outcome_of
+from proctor.agent.driving.seam import awaited, call
 from proctor.agent.driving.stopping import GRACE_S, stop_groups
-from proctor.agent.tools import Cancel, ToolResult
+from proctor.agent.tools import Cancel, Tool, ToolResult
 from proctor.environments import tracking
 from proctor.kernel.clock import Clock
 from proctor.kernel.faults import fault_point
@@ -91,7 +91,10 @@ class Dispatcher:
             self.lingering.add(execution)
 
     def start(self, execution: Execution) -> None:
-        """Begin; the attempt's start is in the log."""
+        """Begin; the attempt's start is in the log. It has ended then if its tool waits for
+        nothing."""
+        if type(execution.tool).at_once is not Tool.at_once and self._at_once(execution):
+            return
         self.running[execution.action.id] = execution
         execution.began = self._clock.monotonic()
         work = asyncio.get_running_loop().create_task(self._execute(execution))
@@ -99,6 +102,22 @@ class Dispatcher:
         self._tasks.add(work)
         work.add_done_callback(partial(self._done, execution))
         self._alarm.by(execution.began + execution.timeout_s)
+
+    def _at_once(self, execution: Execution) -> bool:
+        """Execute without a task; False: it has to be awaited."""
+        action, began = execution.action, self._clock.monotonic()
+        fault_point("agent.execute.begin")
+        found: object
+        try:
+            found = call(execution.tool.at_once, action.op_key, action.arguments, execution.context)
+        except Exception as error:  # noqa: BLE001 - somebody else's code: it is told as the outcome
+            found = error
+        if found is None:
+            return False
+        fault_point("agent.execute.end")
+        tool_ms = int((self._clock.monotonic() - began) * 1000)
+        self._ended(outcome_at_once(execution, found, tool_ms))
+        return True
 
     async def stop(self, action_id: str, tell: Callable[[str, tuple[str, ...]], None]) -> None:
         """Try to stop an execution. `tell(answer, means)` is called with confirmed, refused or

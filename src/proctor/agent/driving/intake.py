@@ -6,7 +6,7 @@ from typing import Any
 
 from proctor.agent.core import commands as cmd
 from proctor.agent.core import events as ev
-from proctor.agent.core.budgets import Cost
+from proctor.agent.core.budgets import NOTHING, Cost
 from proctor.agent.core.commands import Refusal
 from proctor.agent.core.view import WaitView
 from proctor.agent.driving.children import untrue
@@ -78,7 +78,7 @@ async def _attempt(desk: Desk, ended: Ended) -> None:
             ended.text,
             evidence,
             ended.timed_out,
-            Cost(tool_ms=ended.tool_ms),
+            Cost(tool_ms=ended.tool_ms) if ended.tool_ms else NOTHING,
             ended.objection,
         )
     )

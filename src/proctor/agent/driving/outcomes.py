@@ -87,6 +87,20 @@ def outcome_of(execution: Execution, tool_ms: int) -> Ended:
         return Ended(*head, "lost", text, tool_ms=tool_ms)
 
 
+def outcome_at_once(execution: Execution, found: object, tool_ms: int) -> Ended:
+    """The outcome of an execution that was not awaited: what it returned, or the exception that it
+    raised. Never raises."""
+    context = execution.context
+    head = (execution.action.id, context.attempt, context.fence)
+    try:
+        if isinstance(found, Exception):
+            return _raised(execution, head, found, tool_ms)
+        return _result(execution, head, found, tool_ms)
+    except Exception as error:  # noqa: BLE001 - the tool's own values misbehave
+        text = f"its result cannot be read: {said(error)}"
+        return Ended(*head, "lost", text, tool_ms=tool_ms)
+
+
 def _outcome(
     execution: Execution, work: "asyncio.Task[ToolResult]", head: tuple[str, int, int], tool_ms: int
 ) -> Ended:
@@ -98,10 +112,16 @@ def _outcome(
     if work.cancelled():
         return _stopped(execution, head, tool_ms)
     error = work.exception()
-    killed = execution.stopping and execution.tool.cancel is Cancel.PROCESS
     if error is None:
+        killed = execution.stopping and execution.tool.cancel is Cancel.PROCESS
         ended = _result(execution, head, work.result(), tool_ms)
         return replace(ended, timed_out=True) if killed and ended.outcome == "result" else ended
+    return _raised(execution, head, error, tool_ms)
+
+
+def _raised(
+    execution: Execution, head: tuple[str, int, int], error: BaseException, tool_ms: int
+) -> Ended:
     text = said(error)
     if isinstance(error, RefusedBeforeEffect):
         return Ended(*head, "refused", text, tool_ms=tool_ms)
@@ -109,6 +129,7 @@ def _outcome(
         return Ended(*head, "rejected", text, tool_ms=tool_ms)
     if isinstance(error, StoppedWithoutEffect):
         return Ended(*head, "stopped_without_effect", text, tool_ms=tool_ms)
+    killed = execution.stopping and execution.tool.cancel is Cancel.PROCESS
     if killed and execution.confirmed:  # whatever it made of that: its processes are gone
         return _stopped(execution, head, tool_ms)
     return Ended(*head, "lost", text, tool_ms=tool_ms)
