@@ -15,7 +15,7 @@ from proctor.evals.preflight import Preflight
 from proctor.evals.request import RunRequest
 from proctor.evals.results.layout import RunLayout
 from proctor.evals.results.reserve import reserve
-from proctor.evals.results.run_info import ended, first_run_info, resumed
+from proctor.evals.results.run_info import check_resumable, ended, first_run_info, resumed
 from proctor.evals.results.stored import load_run_info
 from proctor.evals.results.writer import RunWriter
 from proctor.kernel.clock import Clock
@@ -113,7 +113,9 @@ def open_existing(pre: Preflight, run_dir: str, clock: Clock) -> Opened:
     claim = claim_directory(layout.root, now)
     with ExitStack() as undo:
         undo.callback(lambda: claim.release(clock.now()))
-        info = resumed(load_run_info(layout), now)
+        found = load_run_info(layout)
+        check_resumable(found, layout.run_info)
+        info = resumed(found, now)
         opened = Opened(pre, layout.root, claim, info, clock, existing=True)
         undo.pop_all()
     return opened

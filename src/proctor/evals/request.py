@@ -115,6 +115,10 @@ class ModelLimitsRequest(Strict):
     tpm: Whole = Field(default=0, ge=0)
 
 
+MOST_AT_ONCE = 100_000
+"""Active tasks of one launch. Each has a worker from the start: millions would fill the memory."""
+
+
 class RuntimeRequest(Strict):
     """Run knobs: they may change freely between a run and its resume.
 
@@ -124,7 +128,7 @@ class RuntimeRequest(Strict):
 
     results_dir: str = "results"
     run_id: str | None = None
-    task_concurrency: Whole = Field(default=8, ge=1)
+    task_concurrency: Whole = Field(default=8, ge=1, le=MOST_AT_ONCE)
     timeout_s: Seconds | None = None
     cleanup_grace_s: Number = Field(default=30.0, ge=0)
     recipe_dirs: tuple[str, ...] = ()

@@ -223,6 +223,7 @@ def finished(tmp_path):
         ("{", "cannot read the launch"),
         ("[]", "not a proctor.launch.v1 document"),
         ('{"schema_version": "proctor.launch.v2"}', "not a proctor.launch.v1 document"),
+        ('{"schema_version": "proctor.launch.v1", "launch": [1]}', "is damaged: launch"),
     ],
 )
 def test_a_document_that_cannot_be_read_is_refused(tmp_path, text, message):
@@ -230,6 +231,16 @@ def test_a_document_that_cannot_be_read_is_refused(tmp_path, text, message):
     document.write_text(text, "utf-8")
     with pytest.raises(proctor.RunDirectoryError, match=message):
         proctor.resume_launch(document)
+
+
+@pytest.mark.parametrize("started", [None, 5, "", "yesterday"])
+def test_a_document_with_a_wrong_start_is_refused(tmp_path, started):
+    _, document = finished(tmp_path)
+    damaged = json.dumps({**json.loads(document.read_text("utf-8")), "started_at": started})
+    document.write_text(damaged, "utf-8")
+    with pytest.raises(proctor.RunDirectoryError, match="is damaged: started_at"):
+        proctor.resume_launch(document)
+    assert document.read_text("utf-8") == damaged
 
 
 def test_a_document_that_is_not_there_is_refused(tmp_path):

@@ -1,5 +1,6 @@
 """Damaged, moved and owned run directories: what is mended, and what is refused."""
 
+import json
 import os
 import shutil
 import signal
@@ -121,6 +122,26 @@ def test_a_damaged_run_info_is_refused(tmp_path, text):
     (outcome.run_dir / "run_info.json").write_bytes(text)
     with pytest.raises(RunDirectoryError):
         resume(outcome.run_dir)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("run_id", None), ("run_id", 7), ("run_id", "../../x"), ("run_id", "\ud800"),
+        ("status", None), ("status", []), ("status", "done"),
+        ("executions", 3), ("executions", "x"),
+        ("reuse", "x"), ("reuse", {}), ("reuse", {"source": "/", "copied": "no"}),
+        ("components", {}), ("components", {"benchmark": 5}),
+    ],
+)  # fmt: skip
+def test_a_run_info_with_a_wrong_value_is_refused_and_stays(tmp_path, name, value):
+    outcome = run(tmp_path, Answers)
+    place = outcome.run_dir / "run_info.json"
+    damaged = json.dumps({**json.loads(place.read_text()), name: value})
+    place.write_text(damaged)
+    with pytest.raises(RunDirectoryError, match=name):
+        resume(outcome.run_dir)
+    assert place.read_text() == damaged
 
 
 def test_a_run_directory_may_be_moved(tmp_path):

@@ -158,6 +158,17 @@ def test_folders_of_attempts_that_were_not_planned_are_seen_too(tmp_path):
     assert decisions == {1: Decision.KEEP, 2: Decision.RUN}
 
 
+@pytest.mark.parametrize("task_id", [None, 5, "", "another", ["t1"]])
+def test_a_task_whose_own_record_names_another_is_known_by_its_attempts(tmp_path, task_id):
+    layout = stored(tmp_path, "right", run=False)
+    (place,) = Path(layout.root).glob("details/*/*/task.json")
+    place.write_text(json.dumps({"task_id": task_id, "category": None}))
+    assert decide(layout, detached=True).decision is Decision.KEEP
+    rules = Examination(CONTRACT, 1, lambda task: DIGESTS, lambda task: True)
+    ((_, state),) = examine(layout, [TASK], rules)
+    assert state.torn  # so that it is written anew
+
+
 def test_as_many_folders_as_planned_need_not_be_the_planned_ones(tmp_path):
     layout = stored(tmp_path, "right", run=False)
     (attempt,) = Path(layout.root).glob("details/*/*/attempt-1")

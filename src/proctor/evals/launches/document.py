@@ -126,8 +126,7 @@ class LaunchDocument:
         data = read_document(place)
         refuse_redacted(data["launch"], "launch")
         launch = validate(Launch, data["launch"], "launch")
-        started = datetime.fromisoformat(data["started_at"])
-        return cls(place, launch, started, clock, data.get("working_directory"))
+        return cls(place, launch, _moment(data, place), clock, data.get("working_directory"))
 
     def hold(self) -> None:
         """Be the only process at work on this launch. Blocking. Raises RunIsLive, StorageError."""
@@ -198,7 +197,20 @@ def read_document(path: str) -> Mapping[str, Any]:
         raise RunDirectoryError(
             f"{path}: not a {SCHEMA} document", hint="it may come from a newer proctor"
         )
+    if not isinstance(data.get("launch"), dict):
+        raise RunDirectoryError(
+            f"{path} is damaged: launch", hint="start it again from its launch file"
+        )
     return data
+
+
+def _moment(data: Mapping[str, Any], place: str) -> datetime:
+    try:
+        return datetime.fromisoformat(data["started_at"])
+    except (KeyError, TypeError, ValueError):
+        raise RunDirectoryError(
+            f"{place} is damaged: started_at", hint="restore it from a copy, or start a new launch"
+        ) from None
 
 
 def _unwritable(reason: str, place: str | None) -> UsageError:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from proctor.evals.options import assign, nearest, validate
-from proctor.evals.request import RunRequest, RuntimeRequest, Strict, Whole
+from proctor.evals.request import MOST_AT_ONCE, RunRequest, RuntimeRequest, Strict, Whole
 from proctor.kernel.errors import OptionError
 from proctor.kernel.ids import readable
 
@@ -22,7 +22,7 @@ class LaunchSpec(Strict):
 
     version: Literal[1] = 1
     name: str = Field(min_length=1)
-    task_concurrency: Whole | None = Field(default=None, ge=1)
+    task_concurrency: Whole | None = Field(default=None, ge=1, le=MOST_AT_ONCE)
     defaults: dict[str, Any] = Field(default_factory=dict)
     matrix: dict[str, list[Any]] = Field(default_factory=dict)
     requests: list[dict[str, Any]] = Field(min_length=1)
@@ -33,7 +33,7 @@ class Launch(Strict):
     """A resolved launch: every request is complete and has a unique name."""
 
     name: str
-    task_concurrency: int
+    task_concurrency: Whole = Field(ge=1, le=MOST_AT_ONCE)
     requests: tuple[RunRequest, ...]
     runtime: RuntimeRequest
 

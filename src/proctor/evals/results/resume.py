@@ -16,8 +16,9 @@ from proctor.evals.contracts.task import TaskSpec
 from proctor.evals.metrics.contract import MetricContract, observe
 from proctor.evals.results.layout import RunLayout, attempt_dir_name
 from proctor.evals.results.records import what_was_run
-from proctor.evals.results.stored import DAMAGED, StoredTask, stored_tasks
+from proctor.evals.results.stored import DAMAGED, StoredTask, by_its_records, stored_tasks
 from proctor.kernel.errors import RunDirectoryError
+from proctor.kernel.ids import task_dir_name
 from proctor.kernel.issues import Issue, Severity, highest
 from proctor.models.contract import Usage
 
@@ -80,6 +81,9 @@ def examine(
     wanted = {task.id: task for task in tasks}
     for stored in stored_tasks(layout):
         task = wanted.get(stored.task_id)
+        if task is None and task_dir_name(stored.task_id) != os.path.basename(stored.path):
+            stored = by_its_records(stored.path, stored.state) or stored  # its task.json is wrong
+            task = wanted.get(stored.task_id)
         if task is not None:
             now = rules.digests_of(task)
             attempts = _kept_whole(stored, rules, now)

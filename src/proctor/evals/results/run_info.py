@@ -14,6 +14,8 @@ from proctor.evals.request import RunRequest
 from proctor.evals.results.records import RUN_INFO_SCHEMA
 from proctor.kernel import jsontext
 from proctor.kernel.clock import iso
+from proctor.kernel.errors import RunDirectoryError
+from proctor.kernel.ids import run_id_problem
 from proctor.kernel.states import Machine
 
 RUN_STATES = Machine(
@@ -89,6 +91,45 @@ def ended(info: Mapping[str, Any], event: str, at: datetime, error: str | None) 
         "finished_at": iso(at),
         "error": error,
     }
+
+
+def check_resumable(info: Mapping[str, Any], path: str) -> None:
+    """Refuse to go on from a document that somebody damaged. Raises RunDirectoryError."""
+    run_id, reuse = info.get("run_id"), info.get("reuse")
+    wrong = [
+        name
+        for name, right in (
+            ("run_id", isinstance(run_id, str) and run_id_problem(run_id) is None),
+            ("status", isinstance(info.get("status"), str) and info["status"] in RUN_STATES.table),
+            ("executions", isinstance(info.get("executions", []), list)),
+            ("reuse", reuse is None or _says_what_was_taken(reuse)),
+            ("components", _names_components(info["components"])),
+        )
+        if not right
+    ]
+    if wrong:
+        raise RunDirectoryError(
+            f"{path} is damaged: {', '.join(wrong)}",
+            hint="restore it from a copy, or start a new run with --reuse-from this one",
+        )
+
+
+def _says_what_was_taken(reuse: Any) -> bool:
+    if not isinstance(reuse, dict) or not isinstance(reuse.get("source"), str):
+        return False
+    return all(isinstance(reuse.get(name), bool) for name in ("anyway", "rescore", "copied"))
+
+
+def _names_components(components: Mapping[str, Any]) -> bool:
+    """Whether the summary can name them."""
+    parts = [components.get(name) for name in ("benchmark", "harness", "environment")]
+    named = all(isinstance(part, dict) and _is_text(part.get("id")) for part in parts)
+    model = components.get("model", False)
+    return named and (model is None or (isinstance(model, dict) and _is_text(model.get("name"))))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value == value.encode("utf-8", "replace").decode("utf-8")
 
 
 def resumed(info: Mapping[str, Any], at: datetime) -> dict[str, Any]:

@@ -101,12 +101,14 @@ def stored_task(path: str, state: str) -> StoredTask | None:
     """The task whose directory `path` is; None when nothing in it was announced."""
     try:
         record = read_json(f"{path}/task.json")
-        return StoredTask(str(record["task_id"]), state, path, record.get("category"))
+        if isinstance(record["task_id"], str):
+            return StoredTask(record["task_id"], state, path, record.get("category"))
+        return by_its_records(path, state)
     except (OSError, jsontext.JsonError, KeyError, TypeError, AttributeError):
-        return _by_its_records(path, state)
+        return by_its_records(path, state)
 
 
-def _by_its_records(path: str, state: str) -> StoredTask | None:
+def by_its_records(path: str, state: str) -> StoredTask | None:
     """A task without a readable `task.json`, by the id in an attempt's record."""
     found = StoredTask("", state, path, None, torn=True)
     for index in found.attempts() if os.path.isdir(path) else ():

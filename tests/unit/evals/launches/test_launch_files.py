@@ -4,6 +4,7 @@ import pytest
 
 from proctor.evals.launches.spec import MAX_REQUESTS, LaunchSpec, resolve
 from proctor.evals.options import validate
+from proctor.evals.request import MOST_AT_ONCE
 from proctor.kernel.errors import OptionError
 
 
@@ -24,6 +25,12 @@ def refused(*only, any_size=False, **changes):
     with pytest.raises(OptionError) as error:
         resolve(spec(**changes), only, any_size=any_size)
     return error.value
+
+
+def test_workers_are_bounded_before_they_are_made():
+    assert resolve(spec(task_concurrency=MOST_AT_ONCE)).task_concurrency == MOST_AT_ONCE
+    for changes in ({"task_concurrency": 10**9}, {"runtime": {"task_concurrency": 10**9}}):
+        assert "task_concurrency: must be at most 100000" in str(refused(**changes))
 
 
 def test_defaults_lie_under_every_request():
