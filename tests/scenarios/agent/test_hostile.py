@@ -304,7 +304,8 @@ def test_a_run_that_fails_is_given_up_in_its_log_and_shown(place, socket):
     async def scenario():
         async with agents(place, socket, policy=scripted(said)) as base:
             journal = Broken(base.setup.journal, ConstraintBroken("a column is too narrow"))
-            found = Agents(replace(base.setup, journal=journal))
+            once = replace(base.setup.timing, retry_s=3600.0)
+            found = Agents(replace(base.setup, journal=journal, timing=once))
             await found.submit("g", run_id="bad")
             good = await found.submit("g")
             await served(found, "bad", good)
