@@ -20,7 +20,8 @@ from proctor.environments import proctable, tracking
 QUICK = replace(TIMING, grace_s=0.3, cancel_s=5.0)
 # Leaves its group and its parent when it is told to, says its id, and then stays.
 ESCAPES = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where the tests run in the background
 given, told = sys.argv[1:] or (0, 1)
 open(given).read(1)
 if os.fork() == 0:
