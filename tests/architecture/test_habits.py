@@ -44,6 +44,22 @@ def bad_habits(module: Module) -> list[str]:
     return found
 
 
+def unused_names(module: Module) -> list[str]:
+    """Private names at the top of a module that nothing in it uses."""
+    found = []
+    for node in module.tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names = [node.name]
+        else:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            names = [name.id for target in targets for name in ast.walk(target)
+                     if isinstance(name, ast.Name)]  # fmt: skip
+        private = [name for name in names if name.startswith("_") and not name.startswith("__")]
+        found += [f"{module.path}: {name}" for name in private
+                  if len(re.findall(rf"\b{name}\b", module.text)) < 2]  # fmt: skip
+    return found
+
+
 def _habit(node: ast.AST) -> str | None:
     if isinstance(node, ast.Call):
         called = ast.unparse(node.func)
@@ -76,6 +92,18 @@ def test_names_say_what_a_thing_is():
 
 def test_no_bad_habits():
     assert [line for m in modules() for line in bad_habits(m)] == []
+
+
+def test_no_private_name_is_left_over():
+    assert [line for m in modules() for line in unused_names(m)] == []
+
+
+def test_a_private_name_that_is_left_over_is_seen():
+    text = (
+        "_USED, _LEFT = 1, 2\ndef _left(): ...\nclass _Kept: ...\nprint(_USED, _Kept)\n__all__ = []"
+    )
+    found = unused_names(parse("proctor.evals.a", text))
+    assert found == ["made-up.py: _LEFT", "made-up.py: _left"]
 
 
 @pytest.mark.parametrize(

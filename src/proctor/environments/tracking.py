@@ -9,13 +9,12 @@ then what leaves its process group is not found.
 import os
 import re
 import secrets
-import signal
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from proctor.environments import proctable
+from proctor.environments import grouping, proctable
 from proctor.environments.cgroups import own_places, read, write
+from proctor.environments.killing import kill_found
 from proctor.environments.patience import Patience
 
 _NAME = re.compile(r"proctor-agent-[0-9a-f]{24}")
@@ -88,16 +87,9 @@ def _membership(pid: int, folder: str) -> str:
 
 def members(folder: str) -> list[int]:
     """The processes in a group and in groups below it; none when it is gone."""
-    return [pid for each in _tree(folder) for pid in _listed(each)]
-
-
-def _listed(folder: str) -> Iterator[int]:
-    try:
-        found = [int(word) for word in read(f"{folder}/cgroup.procs").split()]
-    except OSError:
-        return
+    found = [pid for each in _tree(folder) for pid in grouping.members(each)]
     # One of another namespace of process ids is shown as 0.
-    yield from (pid for pid in found if pid > 0 and proctable.runs(pid))
+    return [pid for pid in found if pid > 0 and proctable.runs(pid)]
 
 
 def _tree(folder: str) -> list[str]:
@@ -119,8 +111,7 @@ async def end(folder: str, limit_s: float = END_S) -> bool:
     while True:
         for each in _tree(folder):
             _stop_forks(each)
-            for pid in _listed(each):
-                _kill(pid)
+        kill_found(members(folder), lambda: members(folder))
         if remove_empty(folder):
             return True
         if not members(folder) and patience.over():
@@ -152,10 +143,3 @@ def _stop_forks(folder: str) -> None:
             except OSError:
                 continue
             return
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # gone, or another user's: it is seen to be left
-        return

@@ -109,6 +109,20 @@ async def agents(place: Place, socket: str, **more):
         await journal.close()
 
 
+async def appended(found: Agents, run_id: str):
+    """Drive a run: its view, and the kinds of events of each append."""
+    journal, appends = found.setup.journal, []
+    append = journal.append
+
+    async def kept(run, version, fence, events, *rest):
+        appends.append([event.kind for event in events])
+        return await append(run, version, fence, events, *rest)
+
+    journal.append = kept
+    await found.drive(run_id)
+    return await consistent(found, run_id), appends
+
+
 async def consistent(found: Agents, run_id: str):
     """The rows say what the log says, and every call has exactly one result; the view."""
     view = await found.view(run_id)

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.scenarios.agent.places import agents, consistent
+from tests.scenarios.agent.places import agents, appended
 from tests.scenarios.agent.test_at_once import Steps
 
 from proctor.agent.core.budgets import Limits
@@ -55,17 +55,7 @@ async def driven(place, socket, tool, turns=1, count=1, **submission):
     """A run driven as far as it goes by itself: its view, and the events of each append."""
     more = {"policy": lambda task: Steps(turns, calls(count)), "tools": [tool]}
     async with agents(place, socket, **more) as found:
-        run_id = await found.submit("g", **submission)
-        journal, appends = found.setup.journal, []
-        appended = journal.append
-
-        async def append(run, version, fence, events, *rest):
-            appends.append([event.kind for event in events])
-            return await appended(run, version, fence, events, *rest)
-
-        journal.append = append
-        await found.drive(run_id)
-        return await consistent(found, run_id), appends
+        return await appended(found, await found.submit("g", **submission))
 
 
 def test_every_attempt_is_in_the_log_before_it_is_executed(place, socket):

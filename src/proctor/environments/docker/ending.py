@@ -36,13 +36,8 @@ async def ended_inside(container: Container) -> bool:
             if patience.over():
                 return False
             await patience.pause()
-    except (
-        EngineError,
-        EnvironmentFault,
-        ValueError,
-        KeyError,
-    ):  # the engine cannot say: not the agent
-        return False
+    except (EngineError, EnvironmentFault, ValueError, KeyError):
+        return False  # the engine cannot say: not the agent
 
 
 def by_itself(actions: Iterable[str]) -> bool:

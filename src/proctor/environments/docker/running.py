@@ -32,7 +32,7 @@ class Running:
         connection: Connection,
         wrapper: Wrapper,
         output_limit_bytes: int,
-        entered: Callable[[], None] = lambda: None,
+        entered: Callable[[], None],
     ) -> None:
         self.exec_id = exec_id
         self.started = asyncio.Event()

@@ -27,9 +27,6 @@ from proctor.environments.network import NetworkPolicy
 from proctor.kernel.errors import EnvironmentFault
 
 _LONG_SCRIPT = 100_000  # one argument holds at most 128 KiB
-_START_WAIT_S = 5.0
-_KILL_CALL_S = 10.0
-_KILL_WAIT_S = 2.0
 _REMOVE_S = 600.0
 
 

@@ -14,7 +14,6 @@ NAMESERVER = "198.18.0.1"
 """Of the range that is set aside for measuring networks: nobody is reached there."""
 OWN_ADDRESS_6 = "fd70:726f:6374::2"
 
-_NETLINK_ROUTE = 0
 _LOOPBACK = 1  # its index in every namespace
 _NEWLINK, _NEWADDR, _NEWROUTE, _ERROR = 16, 20, 24, 2
 _REQUEST_ACK, _CREATE = 0x1 | 0x4, 0x400

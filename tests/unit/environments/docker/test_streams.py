@@ -2,6 +2,7 @@
 
 import random
 import subprocess
+from functools import partial
 
 import pytest
 
@@ -106,20 +107,24 @@ def test_frames_are_sorted_by_stream_however_they_are_cut():
     )  # fmt: skip
     for cut in range(len(data)):
         line = Line(data[:cut], data[cut:])
-        running = Running("id", line, wrapper, 1_000)
+        entered = []
+        running = Running("id", line, wrapper, 1_000, partial(entered.append, True))
         asyncio.run(running.follow(None))
         result = running.result(0, timed_out=False, duration_s=0.0)
         assert (result.stdout, result.stderr, running.pid) == ("out", "err", 12)
         assert running.ended is not None
         assert line.closed
+        assert entered == [True]
 
 
 def test_what_is_no_frame_is_the_engines_own_words():
     import asyncio
 
-    running = Running("id", Line(b"OCI runtime exec failed: no sh\r\n"), Wrapper(), 1_000)
+    entered, line = [], Line(b"OCI runtime exec failed: no sh\r\n")
+    running = Running("id", line, Wrapper(), 1_000, partial(entered.append, True))
     asyncio.run(running.follow(None))
     assert "no sh" in running.text()
+    assert entered == [True]
     assert (running.pid, running.ended) == (None, None)
 
 
