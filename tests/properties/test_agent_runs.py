@@ -243,8 +243,8 @@ def as_json(view: View) -> str:
 
 
 def _plain(value):
-    if hasattr(value, "__dataclass_fields__"):
-        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    if hasattr(value, "__struct_fields__"):
+        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, str | int | float | None):

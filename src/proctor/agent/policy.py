@@ -3,16 +3,16 @@
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
+
+from msgspec import Struct
 
 from proctor.agent.context import Message
 from proctor.agent.core.budgets import ONE_STEP, Cost
 from proctor.models.contract import ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """A finished turn. Without calls, `text` is the candidate for the result. `cost` None: what
     the turn had reserved."""
 
@@ -21,8 +21,7 @@ class Proposal:
     cost: Cost | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnContext:
+class TurnContext(Struct, frozen=True):
     """Which turn is asked for (from 1) of which run; `left_steps` of its budget, None unlimited."""
 
     run_id: str

@@ -10,9 +10,10 @@ The effect class decides what happens when the runtime does not know how an exec
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
+
+from msgspec import Struct, field
 
 from proctor.agent.core.locks import EVERYTHING, Access
 from proctor.agent.schemas import Schema
@@ -57,8 +58,7 @@ class StoppedWithoutEffect(Exception):
     """A cancelled execution ended and knows that it had no effect."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """What a finished execution yields. `text` is for the model; `evidence` stays in the record
     and must be JSON."""
 
@@ -74,16 +74,14 @@ class Answer(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class QueryAnswer:
+class QueryAnswer(Struct, frozen=True):
     """`result` is given with HAPPENED when the other side still knows it."""
 
     answer: Answer
     result: ToolResult | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """A condition to be met before an action can start.
 
     `kind` is `input` (a person answers `prompt`), `timer` (`delay_s` passes) or `child` (a subtask
@@ -98,8 +96,7 @@ class Need:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Compensation:
+class Compensation(Struct, frozen=True):
     """A call that undoes an effect."""
 
     tool: str
@@ -110,8 +107,7 @@ async def _nothing(pgid: int) -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(Struct, frozen=True):
     """What an execution is told. `answer` is what its need was answered with.
 
     `await started_group(pgid)` records a process group before the tool relies on it, so that a

@@ -1,9 +1,9 @@
 """The tables, and that the code follows them and nothing else."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.agent.steps import Run, in_state
 
 from proctor.agent.core import events as ev

@@ -325,7 +325,7 @@ def test_an_old_fence_claims_nothing():
 @pytest.mark.parametrize("state", RUN_STATES)
 def test_no_command_raises_in_any_state_of_the_run(state):
     """A refusal is an answer; an exception would kill the coordinator."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from proctor.agent.core.decide import decide
 

@@ -5,18 +5,18 @@ is unknown stays reserved, and counts as spent when nobody will ever know.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import attrgetter
 from typing import Any
+
+from msgspec import Struct, field
 
 ZERO = Decimal(0)
 DIMENSIONS = ("usd", "tokens", "steps", "tool_ms", "wall_ms")
 _amounts = attrgetter(*DIMENSIONS)
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True, gc=False):
     """An amount in every dimension. `steps` counts turns; `tool_ms` is time spent in tools."""
 
     usd: Decimal = ZERO
@@ -115,8 +115,7 @@ def amount(data: Any) -> Cost | None:
     return None if flaw(cost) else cost
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True, gc=False):
     """None is no limit. Wall time counts while a worker owns the run, not while it waits."""
 
     usd: Decimal | None = None
@@ -143,8 +142,7 @@ class Limits:
 UNLIMITED = Limits()
 
 
-@dataclass(frozen=True, slots=True)
-class Budgets:
+class Budgets(Struct, frozen=True, gc=False):
     """Limits, what was spent, and the open reservations by the id of what they are for."""
 
     limits: Limits = UNLIMITED

@@ -1,8 +1,9 @@
 """What may be asked of a run. A command is a wish; `decide` answers with events or a refusal."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from proctor.agent.core.budgets import NOTHING, ONE_STEP, Cost, Limits
 from proctor.agent.core.locks import Access
@@ -10,13 +11,11 @@ from proctor.agent.core.locks import Access
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True, gc=False):
     """The parent of all commands."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True, gc=False):
     """Nothing happens. `code` is for programs: state, unknown, cancelled, locks, attempts, budget,
     approval, blocked, closed, late, expired, key."""
 
@@ -24,8 +23,7 @@ class Refusal:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class CreateRun(Command):
+class CreateRun(Command, frozen=True, gc=False):
     """`on_unknown`: wait, tell_model or stop_run."""
 
     run_id: str
@@ -38,21 +36,18 @@ class CreateRun(Command):
     max_corrections: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Claim(Command):
+class Claim(Command, frozen=True, gc=False):
     """An owner has the lease with this fence."""
 
     owner: str
     fence: int
 
 
-@dataclass(frozen=True, slots=True)
-class Release(Command):
+class Release(Command, frozen=True, gc=False):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp(Command):
+class GiveUp(Command, frozen=True, gc=False):
     """The driver failed and releases the run, which it may not have claimed in the log yet; another
     worker may try."""
 
@@ -60,8 +55,7 @@ class GiveUp(Command):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Move(Command):
+class Move(Command, frozen=True, gc=False):
     """`event`: started, block, unblock, suspend, resume."""
 
     event: str
@@ -69,8 +63,7 @@ class Move(Command):
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Receive(Command):
+class Receive(Command, frozen=True, gc=False):
     """A text for the conversation."""
 
     message_id: str
@@ -78,14 +71,12 @@ class Receive(Command):
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestTurn(Command):
+class RequestTurn(Command, frozen=True, gc=False):
     reserve: Cost = ONE_STEP
     assembled: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ProposedCall:
+class ProposedCall(Struct, frozen=True, gc=False):
     """A complete, parsed call of a known tool. `problem`: why it cannot become an action."""
 
     call_id: str
@@ -98,8 +89,7 @@ class ProposedCall:
     max_attempts: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Reply(Command):
+class Reply(Command, frozen=True, gc=False):
     """The reply to an open turn, complete."""
 
     turn: int
@@ -108,8 +98,7 @@ class Reply(Command):
     cost: Cost = ONE_STEP
 
 
-@dataclass(frozen=True, slots=True)
-class TakeTurn(Command):
+class TakeTurn(Command, frozen=True, gc=False):
     """A turn that was known at once: `RequestTurn` and its `Reply` in one."""
 
     reserve: Cost = ONE_STEP
@@ -119,8 +108,7 @@ class TakeTurn(Command):
     cost: Cost = ONE_STEP
 
 
-@dataclass(frozen=True, slots=True)
-class CloseTurn(Command):
+class CloseTurn(Command, frozen=True, gc=False):
     """`estimated` False: it is known that nothing was spent."""
 
     turn: int
@@ -128,20 +116,17 @@ class CloseTurn(Command):
     estimated: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class GiveCandidate(Command):
+class GiveCandidate(Command, frozen=True, gc=False):
     result: str
 
 
-@dataclass(frozen=True, slots=True)
-class Judge(Command):
+class Judge(Command, frozen=True, gc=False):
     """`checks`: `{check, accepted, reason, evidence}` each; none accepts."""
 
     checks: tuple[Json, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OpenWait(Command):
+class OpenWait(Command, frozen=True, gc=False):
     kind: str
     action: str | None = None
     subject: str = ""
@@ -150,8 +135,7 @@ class OpenWait(Command):
     spec: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class CloseWait(Command):
+class CloseWait(Command, frozen=True, gc=False):
     """`how`: arrived, denied, expired, cancelled, superseded. For an approval `value` holds `scope`
     (once, run) and perhaps `expires_ms`; for a statement `happened` and `text`. `source`: person,
     clock, child, runtime. `meant`: what a person said (approval, statement, answer, denial; empty:
@@ -168,15 +152,13 @@ class CloseWait(Command):
     at_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Overdue(Command):
+class Overdue(Command, frozen=True, gc=False):
     """The time of a subtask is over: it is told to end, and waited for without a limit."""
 
     wait: str
 
 
-@dataclass(frozen=True, slots=True)
-class CloseAction(Command):
+class CloseAction(Command, frozen=True, gc=False):
     """`event`: denied, expired, invalid, cancelled."""
 
     action: str
@@ -184,8 +166,7 @@ class CloseAction(Command):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class StartAttempt(Command):
+class StartAttempt(Command, frozen=True, gc=False):
     """`approval`: the subject a person must have approved; None when nobody is asked."""
 
     action: str
@@ -194,8 +175,7 @@ class StartAttempt(Command):
     approval: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EndAttempt(Command):
+class EndAttempt(Command, frozen=True, gc=False):
     """`outcome`: result, rejected, refused, stopped_without_effect, lost. `objection`: why a
     result is not acceptable."""
 
@@ -210,8 +190,7 @@ class EndAttempt(Command):
     objection: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Settle(Command):
+class Settle(Command, frozen=True, gc=False):
     """What a query answered. `how`: happened, did_not_happen, cannot_be_settled."""
 
     action: str
@@ -222,8 +201,7 @@ class Settle(Command):
     handover: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class NoteProcess(Command):
+class NoteProcess(Command, frozen=True, gc=False):
     action: str
     attempt: int
     pgid: int
@@ -232,15 +210,13 @@ class NoteProcess(Command):
     control_group: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestCancel(Command):
+class RequestCancel(Command, frozen=True, gc=False):
     by: str
     reason: str = ""
     compensate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerStop(Command):
+class AnswerStop(Command, frozen=True, gc=False):
     """`answer`: confirmed, refused, timed_out."""
 
     action: str
@@ -249,39 +225,33 @@ class AnswerStop(Command):
     means: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Compensate(Command):
+class Compensate(Command, frozen=True, gc=False):
     """A new action that undoes `action`."""
 
     action: str
     call: ProposedCall
 
 
-@dataclass(frozen=True, slots=True)
-class Close(Command):
+class Close(Command, frozen=True, gc=False):
     """The run is to end as `aim`: done, failed, stopped, cancelled."""
 
     aim: str
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class End(Command):
+class End(Command, frozen=True, gc=False):
     """Everything is cleaned up, or the time for it is over."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeEpoch(Command):
+class ChangeEpoch(Command, frozen=True, gc=False):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeConfig(Command):
+class ChangeConfig(Command, frozen=True, gc=False):
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Revise(Command):
+class Revise(Command, frozen=True, gc=False):
     """The workspace after an action; `undeclared`: paths it wrote without saying so."""
 
     revision: str
@@ -289,8 +259,7 @@ class Revise(Command):
     undeclared: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Diverge(Command):
+class Diverge(Command, frozen=True, gc=False):
     """The workspace is not what it was left as."""
 
     found: str

@@ -6,13 +6,15 @@ nobody sees before all of them are in it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Any
+
+from msgspec.structs import force_setattr, replace
 
 from proctor.agent.core import events as ev
 from proctor.agent.core import evolve_actions as on
 from proctor.agent.core.answers import expiry
 from proctor.agent.core.budgets import Budgets, Cost, Limits
-from proctor.agent.core.changing import changed, complete, copied
 from proctor.agent.core.evolve_actions import Changes
 from proctor.agent.core.view import CancelView, TurnView, View
 from proctor.kernel.agent_states import RUN
@@ -28,7 +30,7 @@ def fold(view: View, events: Sequence[ev.AgentEvent], at_ms: int) -> View:
     """The view after these events, which happened together. Raises IllegalTransition."""
     if not events:
         return view
-    own = copied(view)
+    own = copy(view)
     for event in events:
         _take(own, event, at_ms)
     return own
@@ -36,7 +38,7 @@ def fold(view: View, events: Sequence[ev.AgentEvent], at_ms: int) -> View:
 
 def replayed(view: View, log: Iterable[tuple[ev.AgentEvent, int]]) -> View:
     """The view after these events, each with its time. Raises IllegalTransition."""
-    own = copied(view)
+    own = copy(view)
     for event, at_ms in log:
         _take(own, event, at_ms)
     return own
@@ -52,7 +54,8 @@ def _take(own: View, event: ev.AgentEvent, at_ms: int) -> None:
         if own.owner is not None:
             changes["budgets"] = changes.get("budgets", own.budgets).charge_wall(passed)
     changes["version"] = own.version + 1
-    complete(own, changes)
+    for name, value in changes.items():  # `own` is nobody else's yet
+        force_setattr(own, name, value)
 
 
 # --- the run
@@ -166,7 +169,7 @@ def _turn_replied(view: View, event: ev.TurnReplied, at_ms: int) -> Changes:
             "budgets": view.budgets.spend(Cost.from_json(event.cost)),
         }
     turn = _open_turn(view, event.turn)
-    replied = changed(turn, state="replied", text=event.text, calls=event.calls)
+    replied = replace(turn, state="replied", text=event.text, calls=event.calls)
     return {
         "turns": view.turns.replace(event.turn - 1, replied),
         "budgets": view.budgets.settle(f"t{event.turn}", Cost.from_json(event.cost)),
@@ -174,7 +177,7 @@ def _turn_replied(view: View, event: ev.TurnReplied, at_ms: int) -> Changes:
 
 
 def _turn_closed(view: View, event: ev.TurnClosed, at_ms: int) -> Changes:
-    turn = changed(_open_turn(view, event.turn), state="closed", reason=event.reason)
+    turn = replace(_open_turn(view, event.turn), state="closed", reason=event.reason)
     cost = None if event.estimated else Cost()
     return {
         "turns": view.turns.replace(event.turn - 1, turn),

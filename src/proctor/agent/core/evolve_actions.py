@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from proctor.agent.core import events as ev
 from proctor.agent.core.answers import expiry
 from proctor.agent.core.budgets import NOTHING, Cost, amount
-from proctor.agent.core.changing import changed
 from proctor.agent.core.locks import Access, Mode
 from proctor.agent.core.view import ActionView, Json, View, WaitView
 from proctor.kernel.agent_states import ACTION
@@ -61,7 +62,7 @@ def _outcome(view: View, number: int, call_id: str, outcome: tuple[str, str]) ->
     turn = view.turn(number)
     if turn is None:  # a compensation belongs to no turn
         return {}
-    turn = changed(turn, outcomes={**turn.outcomes, call_id: outcome})
+    turn = replace(turn, outcomes={**turn.outcomes, call_id: outcome})
     return {"turns": view.turns.replace(number - 1, turn)}
 
 
@@ -80,7 +81,7 @@ def _put(view: View, action: ActionView, **more: Any) -> Changes:
 
 
 def _advance(action: ActionView, event: str, **changes: Any) -> ActionView:
-    return changed(action, state=ACTION.advance(action.state, event), **changes)
+    return replace(action, state=ACTION.advance(action.state, event), **changes)
 
 
 def action_closed(view: View, event: ev.ActionClosed, at_ms: int) -> Changes:
@@ -115,7 +116,7 @@ def attempt_ended(view: View, event: ev.AttemptEnded, at_ms: int) -> Changes:
     state = ACTION.advance(action.state, event.outcome)
     if event.accepted:
         state = ACTION.advance(state, "accepted")
-    ended = changed(
+    ended = replace(
         action,
         state=state,
         text=event.text,
@@ -166,7 +167,7 @@ def action_judged(view: View, event: ev.ActionJudged, at_ms: int) -> Changes:
 
 def process(view: View, event: ev.ProcessStarted, at_ms: int) -> Changes:
     action = _get(view, event.action)
-    return _put(view, changed(action, processes=(*action.processes, ev.encode(event))))
+    return _put(view, replace(action, processes=(*action.processes, ev.encode(event))))
 
 
 # --- waits
@@ -196,7 +197,7 @@ def wait_opened(view: View, event: ev.WaitOpened, at_ms: int) -> Changes:
         return changes
     action = _advance(_get(view, event.action), "condition_missing", wait=event.wait)
     if event.wait_kind == "child":
-        action = changed(action, spawned=str(event.spec.get("child", "")))
+        action = replace(action, spawned=str(event.spec.get("child", "")))
     return _put(view, action, **changes)
 
 
@@ -204,7 +205,7 @@ def wait_closed(view: View, event: ev.WaitClosed, at_ms: int) -> Changes:
     wait = view.wait(event.wait)
     if wait is None or wait.state != "open":
         raise IllegalTransition(f"wait {event.wait!r} is not open")
-    closed = changed(wait, state=event.how, by=event.by, value=event.value)
+    closed = replace(wait, state=event.how, by=event.by, value=event.value)
     changes: Changes = {
         "waits": view.waits.replace(int(wait.id[1:]) - 1, closed),
         "open_waits": tuple(w for w in view.open_waits if w != wait.id),
@@ -223,7 +224,7 @@ def wait_overdue(view: View, event: ev.WaitOverdue, at_ms: int) -> Changes:
     wait = view.wait(event.wait)
     if wait is None or wait.state != "open":
         raise IllegalTransition(f"wait {event.wait!r} is not open")
-    overdue = changed(wait, due_ms=None)
+    overdue = replace(wait, due_ms=None)
     return {"waits": view.waits.replace(int(wait.id[1:]) - 1, overdue)}
 
 
@@ -258,8 +259,8 @@ def _answered(action: ActionView, wait: WaitView, event: ev.WaitClosed, seq: int
 
 
 def stop(view: View, event: ev.StopAnswered, at_ms: int) -> Changes:
-    return _put(view, changed(_get(view, event.action), stop=event.answer))
+    return _put(view, replace(_get(view, event.action), stop=event.answer))
 
 
 def effects(view: View, event: ev.EffectsSettled, at_ms: int) -> Changes:
-    return _put(view, changed(_get(view, event.action), effects=event.effects))
+    return _put(view, replace(_get(view, event.action), effects=event.effects))

@@ -7,9 +7,10 @@ conflict with it, so nobody starves.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+
+from msgspec import Struct
 
 MAX_DEPTH = 64
 """Parts of a path; what lies deeper is locked at this depth."""
@@ -33,8 +34,7 @@ _EXCLUDES: Mapping[str, frozenset[str]] = {
 Parts = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True, gc=False):
     """One resource an action uses."""
 
     mode: Mode

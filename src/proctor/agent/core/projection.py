@@ -6,7 +6,6 @@ from typing import Any
 
 from proctor.agent.core import events as ev
 from proctor.agent.core.budget_rows import budget_rows
-from proctor.agent.core.changing import made
 from proctor.agent.core.view import ActionView, View, WaitView
 from proctor.kernel.digest import of_json
 from proctor.store.journal.values import Row, Value
@@ -47,7 +46,7 @@ def rows(before: View, view: View, events: Sequence[ev.AgentEvent], at_ms: int) 
     """The rows that these events, from `before` to `view`, change."""
     found: list[Row] = []
     if _run_differs(before, view):
-        found.append(made(Row, "run", {}, _run_values(view)))
+        found.append(Row("run", {}, _run_values(view)))
     actions: dict[str, None] = {}
     waits: dict[str, None] = {}
     for seq, event in enumerate(events, before.version + 1):
@@ -98,7 +97,7 @@ def _action_row(action: ActionView, *, new: bool) -> Row:
         "last_seq": max(action.accepted_seq, action.started_seq, action.ended_seq),
     }
     if not new:
-        return made(Row, "action", {"action_id": action.id}, changing)
+        return Row("action", {"action_id": action.id}, changing)
     values: dict[str, Value] = {
         **changing,
         "op_key": action.op_key,
@@ -109,7 +108,7 @@ def _action_row(action: ActionView, *, new: bool) -> Row:
         "resources": [[access.mode.value, access.path] for access in action.resources],
         "call_id": action.call_id,
     }
-    return made(Row, "action", {"action_id": action.id}, values)
+    return Row("action", {"action_id": action.id}, values)
 
 
 def _wait_row(wait: WaitView) -> Row:
@@ -120,7 +119,7 @@ def _wait_row(wait: WaitView) -> Row:
         "due_at": None if wait.due_ms is None else moment(wait.due_ms),
         "subject_digest": wait.subject,
     }
-    return made(Row, "wait", {"wait_id": wait.id}, values)
+    return Row("wait", {"wait_id": wait.id}, values)
 
 
 def _started_row(view: View, event: ev.AttemptStarted, seq: int, at_ms: int) -> Row:
@@ -130,17 +129,17 @@ def _started_row(view: View, event: ev.AttemptStarted, seq: int, at_ms: int) -> 
         "started_seq": seq,
         "started_at": moment(at_ms),
     }
-    return made(Row, "attempt", {"action_id": event.action, "number": event.attempt}, values)
+    return Row("attempt", {"action_id": event.action, "number": event.attempt}, values)
 
 
 def _ended_row(view: View, event: ev.AttemptEnded, seq: int, at_ms: int) -> Row:
     values: dict[str, Value] = {"state": event.outcome, "ended_seq": seq, "ended_at": moment(at_ms)}
-    return made(Row, "attempt", {"action_id": event.action, "number": event.attempt}, values)
+    return Row("attempt", {"action_id": event.action, "number": event.attempt}, values)
 
 
 def _files_row(revision: str, state: str) -> Row:
     place: dict[str, Value] = {"kind": "files", "revision": revision, "state": state}
-    return made(Row, "workspace", {"workspace_id": "main"}, place)
+    return Row("workspace", {"workspace_id": "main"}, place)
 
 
 def _ended_processes(before: View, view: View, event: ev.AttemptEnded) -> list[Row]:
@@ -167,7 +166,7 @@ def _process_row(view: View, event: ev.ProcessStarted, seq: int, at_ms: int) -> 
         "state": "started",
     }
     name = f"{event.action}.{event.attempt}.{event.pgid}"
-    return made(Row, "process", {"process_id": name}, process)
+    return Row("process", {"process_id": name}, process)
 
 
 _ROWS: dict[type[ev.AgentEvent], Callable[[View, Any, int, int], Row]] = {

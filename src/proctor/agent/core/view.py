@@ -1,9 +1,10 @@
 """The current view of a run: what the log amounts to now. A value; `evolve` makes the next one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct, field
 
 from proctor.agent.core.budgets import Budgets
 from proctor.agent.core.locks import Access
@@ -13,8 +14,7 @@ from proctor.kernel.agent_states import ENDED_RUN_STATES, SETTLED_ACTION_STATES
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ActionView:
+class ActionView(Struct, frozen=True, gc=False):
     """One action. `reservation` names the budget entry of its last attempt; `effects` and `stop`
     are the answers of a cancellation; `seq_*` are places in the log. `past`: what its attempts did
     beyond doubt (done), or that one of them may have had an effect (unknown). `spawned`: the run of
@@ -65,8 +65,7 @@ class ActionView:
         return f"{self.id}.{self.attempts}"
 
 
-@dataclass(frozen=True, slots=True)
-class WaitView:
+class WaitView(Struct, frozen=True, gc=False):
     """An open or closed wait; `state` is open or how it was closed."""
 
     id: str
@@ -82,8 +81,7 @@ class WaitView:
     value: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnView:
+class TurnView(Struct, frozen=True, gc=False):
     """One request to the policy. `state`: open, replied, closed. `outcomes` has an entry for each
     call: `("action", id)` or `("refused", reason)`."""
 
@@ -95,8 +93,7 @@ class TurnView:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CancelView:
+class CancelView(Struct, frozen=True, gc=False):
     """A cancellation that was requested."""
 
     by: str
@@ -106,8 +103,7 @@ class CancelView:
     compensate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True, gc=False):
     """A run as its log says it is. `version` is the seq of the last event it contains.
 
     `items` is the conversation in order: `("turn", number)`, `("message", text)` and `("judged",

@@ -2,9 +2,10 @@
 a check has ended."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from proctor.agent.core import commands as cmd
 from proctor.agent.core.view import View
@@ -16,8 +17,7 @@ from proctor.kernel.faults import fault_point
 Verdict = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True, gc=False):
     """What the checks said, by their places; those of people are not among them. `manifest`: the
     files afterwards, when a command ran that may have written some."""
 

@@ -3,8 +3,10 @@ outcome: one that is lost here would be lost for good."""
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from proctor.agent.core.view import ActionView
 from proctor.agent.driving.seam import call, objection, said
@@ -27,8 +29,7 @@ EVIDENCE_LIMIT = 65_536
 _SHORT = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True, gc=False):
     """What one execution came to; the fields are those of `EndAttempt`. `whole`: the text when it
     is too long for the log."""
 

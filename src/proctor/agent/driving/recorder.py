@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from proctor.agent.core import events as ev
-from proctor.agent.core.changing import made
 from proctor.agent.core.commands import Command, Refusal
 from proctor.agent.core.decide import decide
 from proctor.agent.core.evolve import fold
@@ -50,7 +49,7 @@ def now_ms(clock: Clock) -> int:
 
 def as_stored(event: ev.AgentEvent, event_id: str, at: datetime) -> Event:
     """An event as the journal takes it."""
-    return made(Event, event_id, event.kind, ev.VERSION, ev.encode(event), at)
+    return Event(event_id, event.kind, ev.VERSION, ev.encode(event), at)
 
 
 class Recorder:

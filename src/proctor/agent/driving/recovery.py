@@ -1,7 +1,7 @@
 """Taking a run over, in order; every step may be the last one of this process and is repeated by
 the next. Nothing is scheduled before all of it is done."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from proctor.agent.core import commands as cmd
 from proctor.agent.core.locks import Mode

@@ -5,8 +5,9 @@ restart.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from proctor.agent.core import commands as cmd
 from proctor.kernel.redact import Redactor

@@ -5,13 +5,11 @@ snapshot of another shape is not used.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from functools import partial
 from operator import attrgetter
 from typing import Any
 
 from proctor.agent.core.budgets import Budgets, Cost, Limits
-from proctor.agent.core.changing import made
 from proctor.agent.core.locks import Access, Mode
 from proctor.agent.core.sequence import Sequence32
 from proctor.agent.core.view import ActionView, CancelView, TurnView, View, WaitView
@@ -36,15 +34,15 @@ _PLAIN = (
 _TUPLES = ("checks", "unsettled", "open_actions", "open_waits")
 
 
-def _names(cls: type[Any]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(cls))
-
-
-_ACTION, _WAIT, _TURN, _CANCEL = (_names(c) for c in (ActionView, WaitView, TurnView, CancelView))
+_ACTION, _WAIT, _TURN, _CANCEL = (
+    c.__struct_fields__ for c in (ActionView, WaitView, TurnView, CancelView)
+)
 _RESOURCES, _MET, _PROCESSES = (_ACTION.index(n) for n in ("resources", "met", "processes"))
 _MODES = {mode.value: mode for mode in Mode}
 _CALLS, _OUTCOMES = _TURN.index("calls"), _TURN.index("outcomes")
-SHAPE = of_json([3, _names(View), _names(Budgets), _ACTION, _WAIT, _TURN, _CANCEL])
+SHAPE = of_json(
+    [3, View.__struct_fields__, Budgets.__struct_fields__, _ACTION, _WAIT, _TURN, _CANCEL]
+)
 
 
 def to_json(view: View) -> dict[str, Any]:
@@ -98,11 +96,11 @@ def _to_action(values: list[Any]) -> ActionView:
     values[_RESOURCES] = tuple([_access(mode, path) for mode, path in values[_RESOURCES]])
     values[_MET] = tuple(values[_MET])
     values[_PROCESSES] = tuple(values[_PROCESSES])
-    return made(ActionView, *values)
+    return ActionView(*values)
 
 
 def _access(mode: str, path: str) -> Access:
-    return made(Access, _MODES[mode], path)
+    return Access(_MODES[mode], path)
 
 
 def _turn(view: View, turn: TurnView) -> list[Any]:
@@ -125,7 +123,7 @@ def _to_turn(actions: Sequence32[ActionView], values: list[Any]) -> TurnView:
         [_to_call(actions[c]) if isinstance(c, int) else c for c in values[_CALLS]]
     )
     values[_OUTCOMES] = {name: tuple(pair) for name, pair in values[_OUTCOMES].items()}
-    return made(TurnView, *values)
+    return TurnView(*values)
 
 
 def _to_call(action: ActionView) -> dict[str, Any]:

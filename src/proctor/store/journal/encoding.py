@@ -5,11 +5,12 @@ names against the schema (they become part of a statement), values against their
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from proctor.kernel import jsontext
 from proctor.store.journal.contract import Event, Message, Row
@@ -103,8 +104,7 @@ _DECODE: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Shape:
+class Shape(Struct, frozen=True, eq=False):
     """Which columns of a table rows of one kind give; the statement follows from it. Made by
     `shape`, which gives the same object again, so that it is compared by identity.
 

@@ -1,11 +1,12 @@
 """The values of the journal's contract, which re-exports them and says what they are for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 Value: TypeAlias = str | int | Decimal | datetime | list[Any] | dict[str, Any] | None
 """What a column holds: text, integers, exact decimals, moments, and JSON values in JSON columns."""
@@ -30,8 +31,7 @@ class Access(Enum):
     READ = "read"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True, gc=False):
     """Something that happened in a run, as the caller hands it in.
 
     `event_id` is made by the caller and unique in its run: it is how a repeated append is
@@ -46,8 +46,7 @@ class Event:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
+class StoredEvent(Struct, frozen=True, gc=False):
     """An event in the log. `seq` counts from 1 without gaps and never restarts; `fence` is its
     writer's. `version` and `body` are upgraded to the newest schema (see `upgrades.py`)."""
 
@@ -61,8 +60,7 @@ class StoredEvent:
     fence: int
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True, gc=False):
     """One row of a table of the view, identified by `key` within its run.
 
     Tables, their keys, and values (`!`: needed when the row is new):
@@ -94,8 +92,7 @@ class Row:
     values: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True, gc=False):
     """An entry for a run's inbox: an answer, an approval, a request to cancel, a child's result.
 
     `message_id` is made by the sender and unique in the run: the same message counts once. `at`
@@ -109,8 +106,7 @@ class Message:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
+class StoredMessage(Struct, frozen=True, gc=False):
     """A message that arrived. `number` orders the messages of all runs by arrival; `applied_seq`
     is the event that took note of it, None while nobody has."""
 
@@ -123,8 +119,7 @@ class StoredMessage:
     applied_seq: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class NewRun:
+class NewRun(Struct, frozen=True, gc=False):
     """What a run begins with. `body` is free for the runtime."""
 
     run_id: str
@@ -138,8 +133,7 @@ class NewRun:
     body: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(Struct, frozen=True, gc=False):
     """A run as it stands. `version` is the seq of its last event, 0 before the first; `fence` is 0
     until it is claimed. `owner` and `lease_until` are None when nobody holds it."""
 
@@ -159,8 +153,7 @@ class RunRow:
     body: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Struct, frozen=True, gc=False):
     """The right to append to a run until somebody else claims it; `until` is when others may."""
 
     run_id: str
@@ -169,8 +162,7 @@ class Lease:
     until: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, gc=False):
     """The view at `seq`. `version` names the code that made `body`: a reader that does not know it
     replays the log instead."""
 
@@ -179,23 +171,20 @@ class Snapshot:
     body: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(Struct, frozen=True, gc=False):
     """Committed; `version` is the seq of the append's last event, also when it is repeated."""
 
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Struct, frozen=True, gc=False):
     """Nothing changed: the run is at this version and fence, not at those that were expected."""
 
     version: int
     fence: int
 
 
-@dataclass(frozen=True, slots=True)
-class CommitUnknown:
+class CommitUnknown(Struct, frozen=True, gc=False):
     """The connection or the disk failed during the commit: it may have happened or not.
 
     Repeat the same append (same event ids, same expected version): it answers Appended if it had
@@ -208,8 +197,7 @@ class CommitUnknown:
 AppendResult: TypeAlias = Appended | Conflict | CommitUnknown
 
 
-@dataclass(frozen=True, slots=True)
-class RunFilter:
+class RunFilter(Struct, frozen=True, gc=False):
     """Which runs `runs` lists; None is any. `claimable`: only those whose lease is free or over.
     `called_by`: only those that something calls for: a message that nobody applied, or an open wait
     with `due_at` ≤ this moment. `with_mail`: only those with a message that nobody applied."""

@@ -1,14 +1,14 @@
 """Events of actions, their attempts and waits."""
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import field
 
 from proctor.agent.core.events.base import AgentEvent, Json, kind
 
 
 @kind("action.accepted")
-@dataclass(frozen=True, slots=True)
-class ActionAccepted(AgentEvent):
+class ActionAccepted(AgentEvent, frozen=True, gc=False):
     """`resources`: `[mode, path]` each. `arguments` None: those of the call in its turn."""
 
     action: str
@@ -25,8 +25,7 @@ class ActionAccepted(AgentEvent):
 
 
 @kind("call.refused")
-@dataclass(frozen=True, slots=True)
-class CallRefused(AgentEvent):
+class CallRefused(AgentEvent, frozen=True, gc=False):
     """A call that never became an action: unknown tool, arguments that do not fit."""
 
     turn: int
@@ -36,8 +35,7 @@ class CallRefused(AgentEvent):
 
 
 @kind("wait.opened")
-@dataclass(frozen=True, slots=True)
-class WaitOpened(AgentEvent):
+class WaitOpened(AgentEvent, frozen=True, gc=False):
     """`wait_kind`: approval, input, timer, child, statement, workspace, review. `due_ms` (UTC):
     when a timer is over, or when anything else expires. `spec` holds what the kind needs."""
 
@@ -51,8 +49,7 @@ class WaitOpened(AgentEvent):
 
 
 @kind("wait.closed")
-@dataclass(frozen=True, slots=True)
-class WaitClosed(AgentEvent):
+class WaitClosed(AgentEvent, frozen=True, gc=False):
     """`how`: arrived, denied, expired, cancelled, superseded. `given_up`: the action that waits is
     not done again, and what it did before is not known."""
 
@@ -66,16 +63,14 @@ class WaitClosed(AgentEvent):
 
 
 @kind("wait.overdue")
-@dataclass(frozen=True, slots=True)
-class WaitOverdue(AgentEvent):
+class WaitOverdue(AgentEvent, frozen=True, gc=False):
     """A subtask did not end in its time and was told to; the wait goes on until it has ended."""
 
     wait: str
 
 
 @kind("action.closed")
-@dataclass(frozen=True, slots=True)
-class ActionClosed(AgentEvent):
+class ActionClosed(AgentEvent, frozen=True, gc=False):
     """An end before any attempt, or between two: `event` is denied, expired, invalid, cancelled,
     given_up."""
 
@@ -85,8 +80,7 @@ class ActionClosed(AgentEvent):
 
 
 @kind("attempt.started")
-@dataclass(frozen=True, slots=True)
-class AttemptStarted(AgentEvent):
+class AttemptStarted(AgentEvent, frozen=True, gc=False):
     action: str
     attempt: int
     fence: int
@@ -94,8 +88,7 @@ class AttemptStarted(AgentEvent):
 
 
 @kind("attempt.ended")
-@dataclass(frozen=True, slots=True)
-class AttemptEnded(AgentEvent):
+class AttemptEnded(AgentEvent, frozen=True, gc=False):
     """`outcome` is an event of the action's table: result, rejected, refused,
     stopped_without_effect, lost. `timed_out`: a result, known because the stop was confirmed.
     `accepted`: a result that nothing is to be said against, so that its action is done; else an
@@ -113,8 +106,7 @@ class AttemptEnded(AgentEvent):
 
 
 @kind("attempt.late")
-@dataclass(frozen=True, slots=True)
-class LateResult(AgentEvent):
+class LateResult(AgentEvent, frozen=True, gc=False):
     """A result of a superseded attempt or of an action that is settled: evidence, no change."""
 
     action: str
@@ -125,8 +117,7 @@ class LateResult(AgentEvent):
 
 
 @kind("action.settled")
-@dataclass(frozen=True, slots=True)
-class ActionSettled(AgentEvent):
+class ActionSettled(AgentEvent, frozen=True, gc=False):
     """How an unknown outcome became known, or that it cannot. `how` is an event of the action's
     table; `handover`: what is known, for the person who has to decide."""
 
@@ -139,8 +130,7 @@ class ActionSettled(AgentEvent):
 
 
 @kind("action.judged")
-@dataclass(frozen=True, slots=True)
-class ActionJudged(AgentEvent):
+class ActionJudged(AgentEvent, frozen=True, gc=False):
     """`verdict`: accepted, correct, not_accepted."""
 
     action: str
@@ -149,8 +139,7 @@ class ActionJudged(AgentEvent):
 
 
 @kind("process.started")
-@dataclass(frozen=True, slots=True)
-class ProcessStarted(AgentEvent):
+class ProcessStarted(AgentEvent, frozen=True, gc=False):
     """A process group of an attempt: what a later worker needs to find and stop it.
     `control_group`: the folder of the group that also holds what leaves it, empty without one."""
 

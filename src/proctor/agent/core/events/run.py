@@ -1,13 +1,12 @@
 """Events of the run, its inbox, its turns, its end."""
 
-from dataclasses import dataclass, field
+from msgspec import field
 
 from proctor.agent.core.events.base import AgentEvent, Json, kind
 
 
 @kind("run.created")
-@dataclass(frozen=True, slots=True)
-class RunCreated(AgentEvent):
+class RunCreated(AgentEvent, frozen=True, gc=False):
     """`task`: goal, acceptance, scope. `limits`: see `Budgets`. `max_corrections`: how often a
     candidate that is not accepted goes back to the policy."""
 
@@ -22,23 +21,20 @@ class RunCreated(AgentEvent):
 
 
 @kind("run.claimed")
-@dataclass(frozen=True, slots=True)
-class RunClaimed(AgentEvent):
+class RunClaimed(AgentEvent, frozen=True, gc=False):
     owner: str
     fence: int
     recovered: bool = False
 
 
 @kind("run.released")
-@dataclass(frozen=True, slots=True)
-class RunReleased(AgentEvent):
+class RunReleased(AgentEvent, frozen=True, gc=False):
     owner: str
     reason: str = ""
 
 
 @kind("run.given_up")
-@dataclass(frozen=True, slots=True)
-class RunGivenUp(AgentEvent):
+class RunGivenUp(AgentEvent, frozen=True, gc=False):
     """Its driver failed, and nothing goes on until another worker claims the run."""
 
     owner: str
@@ -46,8 +42,7 @@ class RunGivenUp(AgentEvent):
 
 
 @kind("run.moved")
-@dataclass(frozen=True, slots=True)
-class RunMoved(AgentEvent):
+class RunMoved(AgentEvent, frozen=True, gc=False):
     """`event` is one of the run's table: started, block, unblock, suspend, resume, correct."""
 
     event: str
@@ -56,8 +51,7 @@ class RunMoved(AgentEvent):
 
 
 @kind("run.candidate")
-@dataclass(frozen=True, slots=True)
-class CandidateGiven(AgentEvent):
+class CandidateGiven(AgentEvent, frozen=True, gc=False):
     """The policy says it is done. A signal, not the result."""
 
     result: str
@@ -65,8 +59,7 @@ class CandidateGiven(AgentEvent):
 
 
 @kind("run.judged")
-@dataclass(frozen=True, slots=True)
-class CandidateJudged(AgentEvent):
+class CandidateJudged(AgentEvent, frozen=True, gc=False):
     """`checks`: one `{check, accepted, reason, evidence}` each."""
 
     accepted: bool
@@ -74,8 +67,7 @@ class CandidateJudged(AgentEvent):
 
 
 @kind("run.closing")
-@dataclass(frozen=True, slots=True)
-class RunClosing(AgentEvent):
+class RunClosing(AgentEvent, frozen=True, gc=False):
     """The run is to end as `aim` (done, failed, stopped, cancelled) once it is cleaned up."""
 
     aim: str
@@ -83,8 +75,7 @@ class RunClosing(AgentEvent):
 
 
 @kind("run.ended")
-@dataclass(frozen=True, slots=True)
-class RunEnded(AgentEvent):
+class RunEnded(AgentEvent, frozen=True, gc=False):
     """`unsettled`: what nobody knows the outcome of. `told`: the digest of what a subtask tells its
     parent (`telling`)."""
 
@@ -94,8 +85,7 @@ class RunEnded(AgentEvent):
 
 
 @kind("run.config_changed")
-@dataclass(frozen=True, slots=True)
-class ConfigChanged(AgentEvent):
+class ConfigChanged(AgentEvent, frozen=True, gc=False):
     """The program that resumed the run has other tools or another policy."""
 
     before: str
@@ -106,8 +96,7 @@ class ConfigChanged(AgentEvent):
 
 
 @kind("message.received")
-@dataclass(frozen=True, slots=True)
-class MessageReceived(AgentEvent):
+class MessageReceived(AgentEvent, frozen=True, gc=False):
     """A text for the conversation. `voids`: it came when there was a candidate, which is none any
     more."""
 
@@ -118,8 +107,7 @@ class MessageReceived(AgentEvent):
 
 
 @kind("message.refused")
-@dataclass(frozen=True, slots=True)
-class MessageRefused(AgentEvent):
+class MessageRefused(AgentEvent, frozen=True, gc=False):
     """A message that changed nothing: an answer to a closed wait, a second decision."""
 
     message_id: str
@@ -132,8 +120,7 @@ class MessageRefused(AgentEvent):
 
 
 @kind("turn.requested")
-@dataclass(frozen=True, slots=True)
-class TurnRequested(AgentEvent):
+class TurnRequested(AgentEvent, frozen=True, gc=False):
     """`reserve` is what it may cost at most; `assembled` says what went into its input."""
 
     turn: int
@@ -142,8 +129,7 @@ class TurnRequested(AgentEvent):
 
 
 @kind("turn.replied")
-@dataclass(frozen=True, slots=True)
-class TurnReplied(AgentEvent):
+class TurnReplied(AgentEvent, frozen=True, gc=False):
     """`calls`: `{call_id, tool, arguments}` each, in the model's order. Without a request before it
     this is a turn that was known at once; `assembled` then says what went into its input."""
 
@@ -155,8 +141,7 @@ class TurnReplied(AgentEvent):
 
 
 @kind("turn.closed")
-@dataclass(frozen=True, slots=True)
-class TurnClosed(AgentEvent):
+class TurnClosed(AgentEvent, frozen=True, gc=False):
     """No reply will come. `estimated`: the whole reservation counts as its cost."""
 
     turn: int
@@ -168,8 +153,7 @@ class TurnClosed(AgentEvent):
 
 
 @kind("cancel.requested")
-@dataclass(frozen=True, slots=True)
-class CancelRequested(AgentEvent):
+class CancelRequested(AgentEvent, frozen=True, gc=False):
     """The first record: no new attempts."""
 
     by: str
@@ -178,8 +162,7 @@ class CancelRequested(AgentEvent):
 
 
 @kind("cancel.stop")
-@dataclass(frozen=True, slots=True)
-class StopAnswered(AgentEvent):
+class StopAnswered(AgentEvent, frozen=True, gc=False):
     """The second record, one for each running attempt. `answer`: confirmed, refused, timed_out."""
 
     action: str
@@ -189,8 +172,7 @@ class StopAnswered(AgentEvent):
 
 
 @kind("cancel.effects")
-@dataclass(frozen=True, slots=True)
-class EffectsSettled(AgentEvent):
+class EffectsSettled(AgentEvent, frozen=True, gc=False):
     """The third record. `effects`: none, done, unknown, compensated."""
 
     action: str
@@ -202,8 +184,7 @@ class EffectsSettled(AgentEvent):
 
 
 @kind("permission.granted")
-@dataclass(frozen=True, slots=True)
-class PermissionGranted(AgentEvent):
+class PermissionGranted(AgentEvent, frozen=True, gc=False):
     """A decision for this run: later actions with the same subject need not ask again."""
 
     subject: str
@@ -212,23 +193,20 @@ class PermissionGranted(AgentEvent):
 
 
 @kind("permission.epoch")
-@dataclass(frozen=True, slots=True)
-class EpochChanged(AgentEvent):
+class EpochChanged(AgentEvent, frozen=True, gc=False):
     """The permissions changed: approvals of an older epoch are void."""
 
     epoch: int
 
 
 @kind("workspace.revised")
-@dataclass(frozen=True, slots=True)
-class WorkspaceRevised(AgentEvent):
+class WorkspaceRevised(AgentEvent, frozen=True, gc=False):
     revision: str
     action: str = ""
 
 
 @kind("workspace.undeclared_write")
-@dataclass(frozen=True, slots=True)
-class UndeclaredWrite(AgentEvent):
+class UndeclaredWrite(AgentEvent, frozen=True, gc=False):
     """An action changed files it had not declared."""
 
     action: str
@@ -236,8 +214,7 @@ class UndeclaredWrite(AgentEvent):
 
 
 @kind("workspace.diverged")
-@dataclass(frozen=True, slots=True)
-class WorkspaceDiverged(AgentEvent):
+class WorkspaceDiverged(AgentEvent, frozen=True, gc=False):
     """The workspace is not what the log says."""
 
     expected: str
