@@ -25,6 +25,7 @@ from proctor.store.journal.contract import (
     CommitUnknown,
     Conflict,
     Durability,
+    Encoded,
     Event,
     Journal,
     Lease,
@@ -49,7 +50,9 @@ def now_ms(clock: Clock) -> int:
 
 def as_stored(event: ev.AgentEvent, event_id: str, at: datetime) -> Event:
     """An event as the journal takes it."""
-    return Event(event_id, event.kind, ev.VERSION, ev.encode(event), at)
+    text = ev.encoded(event)
+    body = ev.encode(event) if text is None else Encoded(text)
+    return Event(event_id, event.kind, ev.VERSION, body, at)
 
 
 class Recorder:

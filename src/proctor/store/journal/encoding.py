@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from proctor.kernel import jsontext
-from proctor.store.journal.contract import Event, Message, Row
+from proctor.store.journal.contract import Encoded, Event, Message, Row
 from proctor.store.journal.errors import ConstraintBroken
 from proctor.store.schema.journal_columns import COLUMNS, KEYS
 
@@ -192,9 +192,10 @@ def all_event_cells(events: Sequence[Event], seq: int, fence: int) -> list[Event
     for number, event in enumerate(events, seq):
         if event.at is not last:
             last, at = event.at, microseconds(event.at)
+        body = event.body
         found.append((
             number, text(event.event_id), text(event.kind), integer(event.version), fence, at,
-            json_object(event.body),
+            body.text if type(body) is Encoded else json_object(body),
         ))  # fmt: skip
     return found
 

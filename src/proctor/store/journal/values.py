@@ -31,18 +31,25 @@ class Access(Enum):
     READ = "read"
 
 
+class Encoded(Struct, frozen=True, gc=False):
+    """A JSON object whose text is known already, made by a strict encoder."""
+
+    text: str
+
+
 class Event(Struct, frozen=True, gc=False):
     """Something that happened in a run, as the caller hands it in.
 
     `event_id` is made by the caller and unique in its run: it is how a repeated append is
     recognised. `version` is the schema version of `body` for this `kind`, from 1. `body` is a JSON
-    object; what is read back is what JSON makes of it (tuples become lists). `at` is aware.
+    object (or its text); what is read back is what JSON makes of it (tuples become lists). `at` is
+    aware.
     """
 
     event_id: str
     kind: str
     version: int
-    body: Mapping[str, Any]
+    body: Mapping[str, Any] | Encoded
     at: datetime
 
 

@@ -20,6 +20,7 @@ from proctor.agent.core.events.base import (
     AgentEvent,
     decode,
     encode,
+    encoded,
 )
 from proctor.agent.core.events.run import (
     CancelRequested,
@@ -88,4 +89,5 @@ __all__ = [
     "WorkspaceRevised",
     "decode",
     "encode",
+    "encoded",
 ]

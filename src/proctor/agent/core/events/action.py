@@ -7,7 +7,7 @@ from msgspec import field
 from proctor.agent.core.events.base import AgentEvent, Json, kind
 
 
-@kind("action.accepted")
+@kind("action.accepted", checked=True)
 class ActionAccepted(AgentEvent, frozen=True, gc=False):
     """`resources`: `[mode, path]` each. `arguments` None: those of the call in its turn."""
 
@@ -79,7 +79,7 @@ class ActionClosed(AgentEvent, frozen=True, gc=False):
     reason: str
 
 
-@kind("attempt.started")
+@kind("attempt.started", checked=True)
 class AttemptStarted(AgentEvent, frozen=True, gc=False):
     action: str
     attempt: int
@@ -87,7 +87,7 @@ class AttemptStarted(AgentEvent, frozen=True, gc=False):
     reserve: Json = field(default_factory=dict)
 
 
-@kind("attempt.ended")
+@kind("attempt.ended", checked=True)
 class AttemptEnded(AgentEvent, frozen=True, gc=False):
     """`outcome` is an event of the action's table: result, rejected, refused,
     stopped_without_effect, lost. `timed_out`: a result, known because the stop was confirmed.

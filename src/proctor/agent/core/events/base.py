@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar, get_origin
 
 from msgspec import NODEFAULT, Struct
+from msgspec.json import Encoder
 from msgspec.structs import FieldInfo, fields
 
 from proctor.kernel.errors import StorageError
@@ -18,7 +19,7 @@ VERSION = 2
 Json = Mapping[str, Any]
 
 
-class AgentEvent(Struct, frozen=True, gc=False):
+class AgentEvent(Struct, frozen=True, gc=False, omit_defaults=True):
     """The parent of all events."""
 
     kind: ClassVar[str]
@@ -27,13 +28,19 @@ class AgentEvent(Struct, frozen=True, gc=False):
 E = TypeVar("E", bound=AgentEvent)
 KINDS: dict[str, type[AgentEvent]] = {}
 """Every kind of event with its class."""
+_CHECKED: set[type[AgentEvent]] = set()
+_quick = Encoder().encode
 _FIELDS: dict[type[AgentEvent], tuple[tuple[str, Any], ...]] = {}
 _NAMES: dict[type[AgentEvent], frozenset[str]] = {}
 _TUPLES: dict[type[AgentEvent], frozenset[str]] = {}  # a list elsewhere is somebody's value
 
 
-def kind(name: str) -> Callable[[type[E]], type[E]]:
+def kind(name: str, *, checked: bool = False) -> Callable[[type[E]], type[E]]:
+    """`checked`: its values are made here or were found to be JSON where they came in."""
+
     def register(cls: type[E]) -> type[E]:
+        if checked:
+            _CHECKED.add(cls)
         cls.kind = name
         KINDS[name] = cls
         given = fields(cls)
@@ -58,6 +65,21 @@ def encode(event: AgentEvent) -> dict[str, Any]:
         if value is not default and value != default:
             body[name] = value
     return body
+
+
+def encoded(event: AgentEvent) -> str | None:
+    """The text of `encode(event)`, or None: then a strict encoder has to make it.
+
+    The quick encoder writes NaN as null and takes types that JSON has not: it is given checked
+    values only, and a text that holds a null is not trusted.
+    """
+    if type(event) not in _CHECKED:
+        return None
+    try:
+        text = _quick(event)
+    except (TypeError, ValueError, RecursionError):  # a lone surrogate, or what is no JSON
+        return None
+    return None if b"null" in text else text.decode()
 
 
 def decode(kind: str, version: int, body: Json) -> AgentEvent:

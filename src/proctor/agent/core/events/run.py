@@ -119,7 +119,7 @@ class MessageRefused(AgentEvent, frozen=True, gc=False):
 # --- turns: one request to the policy or its model
 
 
-@kind("turn.requested")
+@kind("turn.requested", checked=True)
 class TurnRequested(AgentEvent, frozen=True, gc=False):
     """`reserve` is what it may cost at most; `assembled` says what went into its input."""
 
@@ -128,7 +128,7 @@ class TurnRequested(AgentEvent, frozen=True, gc=False):
     assembled: Json = field(default_factory=dict)
 
 
-@kind("turn.replied")
+@kind("turn.replied", checked=True)
 class TurnReplied(AgentEvent, frozen=True, gc=False):
     """`calls`: `{call_id, tool, arguments}` each, in the model's order. Without a request before it
     this is a turn that was known at once; `assembled` then says what went into its input."""
