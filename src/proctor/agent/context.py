@@ -4,8 +4,8 @@ Texts are made from the state of the action, never remembered: "did not run" is 
 is proven. Internal events (pauses, waits, claims) are not part of the conversation.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, overload
 
 from proctor.agent.core.view import ActionView, TurnView, View
 from proctor.kernel import jsontext
@@ -56,32 +56,77 @@ def _failed(action: ActionView) -> str:
     return "Failed: " + "; ".join(text for text in (action.reason, action.text) if text)
 
 
+class Told(Sequence[Message]):
+    """A conversation up to one moment. Its messages are made when somebody looks at them."""
+
+    def __init__(
+        self, kept: "Conversation", view: View, items: int, settled: int, length: int
+    ) -> None:
+        self._kept = kept
+        self._view = view
+        self._items = items  # the first of the view's items are settled: they give …
+        self._settled = settled  # … so many messages
+        self._length = length
+        self._made: list[Message] | None = None
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, place: int) -> Message: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Message]: ...
+    def __getitem__(self, place: int | slice) -> Message | Sequence[Message]:
+        return self.messages[place]
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self.messages)
+
+    @property
+    def messages(self) -> list[Message]:
+        """All of them, made once."""
+        if self._made is None:
+            view, items = self._view, self._items
+            self._made = self._kept.settled(view, items, self._settled)
+            for place in range(items, len(view.items)):
+                self._made += _item(view, view.items[place])
+        return self._made
+
+
 class Conversation:
-    """The conversation of one run, kept while it grows: what can change no more is made once, or
-    a long run would take quadratic time."""
+    """The conversation of one run, kept while it grows: what can change no more is counted and
+    made once, or a long run would take quadratic time."""
 
     def __init__(self) -> None:
-        self._settled: list[Message] = []
-        self._items = 0
+        self._made: list[Message] = []
+        self._items_made = 0
+        self._items = 0  # settled, and counted
+        self._length = 1  # the goal
 
-    def of(self, view: View) -> list[Message]:
+    def of(self, view: View) -> Told:
         """The conversation in the form of chat completions: the goal, messages, turns with calls
         and their results in the order of the calls. `view` must be of the same run as before, and
         not older."""
-        if not self._settled:
-            self._settled.append({"role": "user", "content": str(view.task.get("goal", ""))})
-        while self._items < len(view.items) and _is_settled(view, view.items[self._items]):
-            self._settled += _item(view, view.items[self._items])
+        items, count = view.items, len(view.items)
+        while self._items < count and _is_settled(view, item := items[self._items]):
+            self._length += _length(view, item)
             self._items += 1
-        found = list(self._settled)
-        for place in range(self._items, len(view.items)):
-            found += _item(view, view.items[place])
-        return found
+        open_ = sum([_length(view, items[place]) for place in range(self._items, count)])
+        return Told(self, view, self._items, self._length, self._length + open_)
+
+    def settled(self, view: View, items: int, length: int) -> list[Message]:
+        """The messages of the first `items` of the view, which are settled; `length` of them."""
+        if not self._made:
+            self._made.append({"role": "user", "content": str(view.task.get("goal", ""))})
+        while self._items_made < items:
+            self._made += _item(view, view.items[self._items_made])
+            self._items_made += 1
+        return self._made[:length]
 
 
 def messages(view: View) -> list[Message]:
     """`Conversation.of` for one look."""
-    return Conversation().of(view)
+    return Conversation().of(view).messages
 
 
 def _is_settled(view: View, item: tuple[str, Any]) -> bool:
@@ -92,6 +137,14 @@ def _is_settled(view: View, item: tuple[str, Any]) -> bool:
         return False
     found = (view.action(name) for kind, name in turn.outcomes.values() if kind == "action")
     return all(action is not None and not action.open for action in found)
+
+
+def _length(view: View, item: tuple[str, Any]) -> int:
+    """How many messages `_item` gives."""
+    if item[0] != "turn":
+        return 1
+    turn = view.turn(item[1])
+    return 0 if turn is None or turn.state != "replied" else 1 + len(turn.calls)
 
 
 def _item(view: View, item: tuple[str, Any]) -> list[Message]:

@@ -44,6 +44,8 @@ class Policy(ABC):
         """The next turn if it is known without asking anybody, else None (the default): then
         `propose` is awaited.
 
+        `messages` are made when they are looked at; `propose` is given a list.
+
         For scripts and graphs. Must be quick and have no effects: the request, the reply and the
         start of what it asks for are recorded together, so after a crash it may be asked again.
         """

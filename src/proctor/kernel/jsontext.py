@@ -151,6 +151,9 @@ def sanitized(value: Any, values: int = SANITIZED_VALUES) -> Any:
     return _sanitized(value, SANITIZED_DEPTH, [values])
 
 
+_AS_THEY_ARE = frozenset((str, bool, type(None)))
+
+
 def _sanitized(value: Any, depth: int, left: list[int]) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
@@ -167,7 +170,7 @@ def _sanitized(value: Any, depth: int, left: list[int]) -> Any:
         if isinstance(value, dict):
             return {
                 (k if type(k) is str else text_of(k)): (
-                    v if type(v) is str else _sanitized(v, depth - 1, left)
+                    v if type(v) in _AS_THEY_ARE else _sanitized(v, depth - 1, left)
                 )
                 for k, v in value.items()
             }

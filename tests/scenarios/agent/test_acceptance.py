@@ -289,7 +289,8 @@ class Paying(Policy):
         cost = Cost(usd=self._costs[context.turn - 1])
         if cost.usd < 0:
             raise ConnectionError("the reply was lost")
-        return Proposal("done", (), cost) if done else replace(turn(("pure", {})), cost=cost)
+        asked = turn(("pure", {}))
+        return Proposal("done", (), cost) if done else Proposal(asked.text, asked.calls, cost)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from msgspec import structs
 from tests.scenarios.agent.conftest import KINDS
 from tests.scenarios.agent.places import TIMING, agents, consistent, said
 from tests.scenarios.agent.test_answers import scripted, turn
@@ -80,9 +81,9 @@ REPLIES = {
     "calls None": (Proposal("", None), None),
     "calls of text": (Proposal("", ("ok",)), None),
     "text bytes": (Proposal(b"x"), None),
-    "cost NaN": (replace(one(), cost=Cost(usd=Decimal("NaN"))), None),
-    "cost negative": (replace(one(), cost=Cost(usd=Decimal(-100))), None),
-    "cost text": (replace(one(), cost="free"), None),
+    "cost NaN": (structs.replace(one(), cost=Cost(usd=Decimal("NaN"))), None),
+    "cost negative": (structs.replace(one(), cost=Cost(usd=Decimal(-100))), None),
+    "cost text": (structs.replace(one(), cost="free"), None),
     "cancelled": (asyncio.CancelledError(), None),
     "exit": (SystemExit(3), None),
     "silent": (Silent(), None),

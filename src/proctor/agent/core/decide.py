@@ -224,7 +224,7 @@ def _accepted(
         call.effect,
         None if compensates is None else call.arguments,
         op_key(view.run_id, action, call.tool, call.arguments),
-        tuple([(access.mode.value, access.path) for access in call.resources]),
+        tuple([(str(access.mode), access.path) for access in call.resources]),
         call.max_attempts,
         compensates,
     )

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from proctor.agent.core import events as ev
 from proctor.agent.core.answers import expiry
 from proctor.agent.core.budgets import NOTHING, Cost, amount
-from proctor.agent.core.locks import Access, Mode
+from proctor.agent.core.locks import MODES, Access
 from proctor.agent.core.view import ActionView, Json, View, WaitView
 from proctor.kernel.agent_states import ACTION
 from proctor.kernel.states import IllegalTransition
@@ -29,7 +29,7 @@ def accepted(view: View, event: ev.ActionAccepted, at_ms: int) -> Changes:
         effect=event.effect,
         arguments=_arguments(view, event),
         op_key=event.op_key,
-        resources=tuple([Access(Mode(mode), path) for mode, path in event.resources]),
+        resources=tuple([Access(MODES[mode], path) for mode, path in event.resources]),
         max_attempts=event.max_attempts,
         accepted_seq=view.version + 1,
         compensates=event.compensates,

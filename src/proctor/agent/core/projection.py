@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from proctor.agent.core import events as ev
 from proctor.agent.core.budget_rows import budget_rows
+from proctor.agent.core.budgets import UNLIMITED
 from proctor.agent.core.view import ActionView, View, WaitView
 from proctor.kernel.digest import of_json
 from proctor.store.journal.values import Row, Value
@@ -15,11 +17,14 @@ _NEEDS_BARRIER = frozenset((
     ev.MessageReceived, ev.MessageRefused, ev.PermissionGranted, ev.EpochChanged,
 ))  # fmt: skip
 
-
+_NEVER_NEED_ONE = frozenset((ev.TurnRequested, ev.TurnReplied, ev.ActionAccepted))
+_OF_RUNS = frozenset((ev.TurnRequested, ev.TurnReplied, ev.TurnClosed))
+"""What changes no row but those of budgets."""
 _OF_WAITS = (ev.WaitOpened, ev.WaitClosed, ev.WaitOverdue)
 _OF_ATTEMPTS = (ev.AttemptStarted, ev.AttemptEnded)
 
 
+@lru_cache(maxsize=64)  # what happens together is at one time
 def moment(at_ms: int) -> datetime:
     """UTC milliseconds as the journal's time."""
     return datetime.fromtimestamp(at_ms / 1000, UTC)
@@ -32,6 +37,8 @@ def needs_barrier(view: View, events: Sequence[ev.AgentEvent]) -> bool:
         kind = type(event)
         if kind in _NEEDS_BARRIER:
             return True
+        if kind in _NEVER_NEED_ONE:
+            continue
         if isinstance(event, ev.RunMoved) and event.by:
             return True
         if isinstance(event, _OF_ATTEMPTS):
@@ -50,19 +57,23 @@ def rows(before: View, view: View, events: Sequence[ev.AgentEvent], at_ms: int) 
     actions: dict[str, None] = {}
     waits: dict[str, None] = {}
     for seq, event in enumerate(events, before.version + 1):
+        kind = type(event)
+        if kind in _OF_RUNS:
+            continue
         name = getattr(event, "action", None)
         if name:
             actions[name] = None
-        if (make := _ROWS.get(type(event))) is not None:
+        if (make := _ROWS.get(kind)) is not None:
             found.append(make(view, event, seq, at_ms))
         if isinstance(event, _OF_WAITS):
             waits[event.wait] = None
             wait = view.wait(event.wait)
             if wait is not None and wait.action is not None:
                 actions[wait.action] = None
-        if isinstance(event, ev.AttemptEnded):
+        elif isinstance(event, ev.AttemptEnded):
             found += _ended_processes(before, view, event)
-    found += budget_rows(before, view, events)
+    if view.budgets.limits is not UNLIMITED:
+        found += budget_rows(before, view, events)
     for name in actions:
         if (action := view.action(name)) is not None:
             found.append(_action_row(action, new=action.accepted_seq > before.version))
@@ -91,21 +102,24 @@ def _run_values(view: View) -> dict[str, Value]:
 
 def _action_row(action: ActionView, *, new: bool) -> Row:
     """Everything of an action that is new; of another one what can have changed."""
-    changing: dict[str, Value] = {
-        "state": action.state,
-        "attempts": action.attempts,
-        "last_seq": max(action.accepted_seq, action.started_seq, action.ended_seq),
-    }
+    last = max(action.accepted_seq, action.started_seq, action.ended_seq)
     if not new:
+        changing: dict[str, Value] = {
+            "state": action.state,
+            "attempts": action.attempts,
+            "last_seq": last,
+        }
         return Row("action", {"action_id": action.id}, changing)
     values: dict[str, Value] = {
-        **changing,
+        "state": action.state,
+        "attempts": action.attempts,
+        "last_seq": last,
         "op_key": action.op_key,
         "tool": action.tool,
         "tool_version": action.tool_version,
         "effect": action.effect,
         "arguments_digest": of_json(action.arguments),
-        "resources": [[access.mode.value, access.path] for access in action.resources],
+        "resources": [[str(access.mode), access.path] for access in action.resources],
         "call_id": action.call_id,
     }
     return Row("action", {"action_id": action.id}, values)

@@ -16,6 +16,11 @@ class Alarm:
         self._at = 0.0
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def is_set(self) -> bool:
+        """Whether it will ring."""
+        return self._task is not None
+
     def by(self, at: float) -> None:
         """Ring at `at` (seconds of the clock's `monotonic`) or before."""
         if self._task is not None:

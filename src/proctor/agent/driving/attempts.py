@@ -33,7 +33,9 @@ async def start_ready(desk: Desk) -> bool:
     free = desk.setup.slots - len(desk.dispatcher.running)
     candidates = iter(runnable(desk.view) if free > 0 else ())
     while free > 0 and (batch := await _startable(desk, candidates, subjects, free)):
-        if await _called_away(desk):
+        if desk.asked_tools:
+            await _read_mail(desk)
+        if desk.mail or desk.leave:
             break
         started = [action_id for action_id in batch if _start(desk, action_id, subjects[action_id])]
         await _execute_all(desk, started)
@@ -52,7 +54,10 @@ async def _startable(
             continue
         if action_id not in subjects:
             await _look_at(desk, action, subjects)
-        if action_id in subjects and await _unopposed(desk, action):
+        if action_id not in subjects:
+            continue
+        tool = desk.setup.tools.get(action.tool)
+        if tool is not None and (not _has_conditions(tool) or await _unopposed(desk, action, tool)):
             found.append(action_id)
             if len(found) == most:
                 break
@@ -67,19 +72,18 @@ async def _execute_all(desk: Desk, started: list[str]) -> None:
     fault_point("agent.attempt.intent")
     await desk.recorder.flush()
     fault_point("agent.attempt.started")
-    await _must_own(desk)
+    if not _surely_owns(desk):
+        await _must_own(desk)
     for action_id in started:
         _execute(desk, action_id)
 
 
-async def _called_away(desk: Desk) -> bool:
-    """Whether something came in while a tool's own code was awaited: a cancellation that was
+async def _read_mail(desk: Desk) -> None:
+    """Look for what came in while a tool's own code was awaited: a cancellation that was
     acknowledged by now must be read before anything starts."""
-    if desk.asked_tools:
-        desk.asked_tools = desk.mail = False
-        if await desk.recorder.journal.inbox_pending(desk.view.run_id):
-            desk.mail = True
-    return desk.mail or desk.leave
+    desk.asked_tools = desk.mail = False
+    if await desk.recorder.journal.inbox_pending(desk.view.run_id):
+        desk.mail = True
 
 
 async def _look_at(desk: Desk, action: ActionView, subjects: dict[str, str | None]) -> None:
@@ -87,17 +91,25 @@ async def _look_at(desk: Desk, action: ActionView, subjects: dict[str, str | Non
     if desk.view.action(action.id) is not action or desk.view.state not in ("running", "finishing"):
         return  # the end of another one, which nobody can settle, ended this one or the run
     tool = _tool_of(desk, action)
-    if tool is not None:
-        await _meet(desk, action, tool, subjects)
+    if tool is None:
+        return
+    ruling = desk.setup.permissions.ruling(action.tool, action.arguments)
+    if ruling is Ruling.ALLOW and type(tool).needs is Tool.needs:
+        subjects[action.id] = None
+        return
+    await _meet(desk, action, tool, ruling, subjects)
 
 
-async def _must_own(desk: Desk) -> None:
+def _surely_owns(desk: Desk) -> bool:
     """A worker whose lease ran out by its own clock starts nothing, whoever owns the run now. A
     machine that was suspended may not have counted that time: when its wall clock says more, the
     journal is asked."""
+    clock = desk.setup.clock
+    return clock.monotonic() < desk.lease_until and clock.now() < desk.recorder.lease.until
+
+
+async def _must_own(desk: Desk) -> None:
     clock, lease = desk.setup.clock, desk.recorder.lease
-    if clock.monotonic() < desk.lease_until and clock.now() < lease.until:
-        return
     asked, ttl_s = clock.monotonic(), desk.setup.timing.lease_ttl_s
     renewed = await desk.setup.journal.renew(lease, ttl_s) if asked < desk.lease_until else None
     if renewed is None:
@@ -119,10 +131,9 @@ def _tool_of(desk: Desk, action: ActionView) -> Tool | None:
 
 
 async def _meet(
-    desk: Desk, action: ActionView, tool: Tool, subjects: dict[str, str | None]
+    desk: Desk, action: ActionView, tool: Tool, ruling: Ruling, subjects: dict[str, str | None]
 ) -> None:
     """Check the action's conditions; when all are met, note what an approval must be bound to."""
-    ruling = desk.setup.permissions.ruling(action.tool, action.arguments)
     if ruling is Ruling.DENY:
         desk.recorder.apply(cmd.CloseAction(action.id, "denied", "not permitted"))
         return
@@ -189,13 +200,12 @@ def child_id(action: ActionView) -> str:
     return f"sub-{action.op_key.removeprefix('sha256:')[:32]}"
 
 
-async def _unopposed(desk: Desk, action: ActionView) -> bool:
+def _has_conditions(tool: Tool) -> bool:
+    return type(tool).preconditions is not Tool.preconditions
+
+
+async def _unopposed(desk: Desk, action: ActionView, tool: Tool) -> bool:
     """Whether the world allows the action now, as its tool says; else it ends here."""
-    tool = desk.setup.tools.get(action.tool)
-    if tool is None:
-        return False
-    if type(tool).preconditions is Tool.preconditions:
-        return True
     await desk.recorder.flush()  # the tool's own code may take its time
     desk.asked_tools = True
     objection = await unmet(tool, action)

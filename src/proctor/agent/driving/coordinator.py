@@ -166,8 +166,7 @@ class Coordinator:
             await self._snapshot(desk, leaving=False)
             if await self._advance(desk):
                 if desk.attempts or desk.recorder.backlog > _BACKLOG:
-                    # A run that never sleeps looks up too.
-                    desk.alarm.by(self._setup.clock.monotonic() + self._pause_s(desk))
+                    self._look_up(desk)
                 if desk.recorder.backlog > _BACKLOG:
                     await desk.recorder.flush()
                 continue
@@ -239,6 +238,11 @@ class Coordinator:
             return
         desk.alarm.by(self._setup.clock.monotonic() + self._pause_s(desk))
         await desk.sleep()
+
+    def _look_up(self, desk: Desk) -> None:
+        """A run that never sleeps is told in time of waits and of its inbox too."""
+        if desk.view.open_waits or desk.closing_since is not None or not desk.alarm.is_set:
+            desk.alarm.by(self._setup.clock.monotonic() + self._pause_s(desk))
 
     def _pause_s(self, desk: Desk) -> float:
         pauses = [self._setup.timing.poll_s]

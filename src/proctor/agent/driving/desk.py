@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Coroutine
+from operator import attrgetter
 from typing import Any
 
 from proctor.agent.context import Conversation
@@ -21,6 +22,8 @@ class Desk:
 
     Everything under way ends in one of the queues and a call of `wake`.
     """
+
+    view: View = property(attrgetter("recorder.view"))  # type: ignore[assignment]
 
     def __init__(self, setup: Setup, hub: Hub, recorder: Recorder, policy: Policy) -> None:
         self.setup = setup
@@ -58,10 +61,6 @@ class Desk:
         self.manifest: dict[str, str] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._sleeper: asyncio.Future[None] | None = None
-
-    @property
-    def view(self) -> View:
-        return self.recorder.view
 
     @property
     def busy(self) -> bool:

@@ -15,6 +15,7 @@ from proctor.agent.driving.outcomes import Ended
 from proctor.agent.driving.seam import seconds
 from proctor.agent.driving.turns import take_up
 from proctor.agent.driving.wholes import kept
+from proctor.agent.setup import Workspace
 from proctor.kernel import jsontext
 from proctor.kernel.digest import of_json
 from proctor.kernel.faults import fault_point
@@ -67,7 +68,9 @@ async def look_again(desk: Desk) -> bool:
 
 
 async def _attempt(desk: Desk, ended: Ended) -> None:
-    evidence = dict(ended.evidence) | await kept(desk, ended.whole)
+    evidence = ended.evidence
+    if ended.whole is not None:
+        evidence = evidence | await kept(desk, ended.whole)
     fault_point("agent.result.arrived")
     found = desk.recorder.apply(
         cmd.EndAttempt(
@@ -82,16 +85,14 @@ async def _attempt(desk: Desk, ended: Ended) -> None:
             ended.objection,
         )
     )
-    if not isinstance(found, Refusal):
-        await _look_at_workspace(desk, ended.action)
+    if desk.setup.workspace is not None and not isinstance(found, Refusal):
+        await _look_at_workspace(desk, desk.setup.workspace, ended.action)
 
 
-async def _look_at_workspace(desk: Desk, action_id: str) -> None:
+async def _look_at_workspace(desk: Desk, workspace: Workspace, action_id: str) -> None:
     """Compare the files with what they were; writes that nobody declared are reported."""
-    if desk.setup.workspace is None:
-        return
     try:
-        now = dict(await desk.setup.workspace.manifest())
+        now = dict(await workspace.manifest())
     except (OSError, ValueError) as error:
         desk.recorder.apply(cmd.Diverge(f"cannot be read: {error}"))
         return

@@ -63,7 +63,14 @@ class Execution:
         self.stays_until = 0.0  # how long it is waited for when it runs on after that
         self.stopping = False  # whoever stops it hands in how it ended
         self.confirmed = False
-        self.stopped = asyncio.Event()
+        self._stopped: asyncio.Event | None = None
+
+    @property
+    def stopped(self) -> asyncio.Event:
+        """Set when whoever stops it has handed in how that went."""
+        if self._stopped is None:
+            self._stopped = asyncio.Event()
+        return self._stopped
 
     @property
     def lives(self) -> bool:
@@ -149,14 +156,21 @@ def _result(execution: Execution, head: tuple[str, int, int], result: Any, tool_
     if not isinstance(result, ToolResult):
         text = f"the tool returned {type(result).__name__}, not ToolResult"
         return Ended(*head, "lost", text, tool_ms=tool_ms)
-    try:
-        verdict = call(execution.tool.verdict, execution.action.arguments, result)
-        problem = objection(verdict)
-    except Exception as error:  # noqa: BLE001 - a tool's own check failed: that is its verdict
-        problem = f"its check failed: {said(error)}"
+    problem = None
+    if type(execution.tool).verdict is not Tool.verdict:
+        problem = _judged(execution, result)
     text, whole = cut(result.text)
-    evidence = bounded(result.evidence)
+    empty = type(result.evidence) is dict and not result.evidence
+    evidence = {} if empty else bounded(result.evidence)
     return Ended(*head, "result", text, evidence, tool_ms=tool_ms, objection=problem, whole=whole)
+
+
+def _judged(execution: Execution, result: ToolResult) -> str | None:
+    """What the tool's own check says against a result."""
+    try:
+        return objection(call(execution.tool.verdict, execution.action.arguments, result))
+    except Exception as error:  # noqa: BLE001 - a tool's own check failed: that is its verdict
+        return f"its check failed: {said(error)}"
 
 
 def cut(given: object) -> tuple[str, str | None]:

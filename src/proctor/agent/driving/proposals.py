@@ -59,11 +59,11 @@ def proposed(tools: Toolbox, one: ToolCall) -> cmd.ProposedCall:
     """A call as the rules see it, with the reason why it cannot become an action, if any."""
     tool = tools.get(one.name) if type(one.name) is str else None
     arguments = _arguments(one.arguments)
-    name = shown(one.name, 200)
     if tool is None:
+        name = shown(one.name, 200)
         return cmd.ProposedCall(one.id, name, arguments or {}, f"there is no tool {name!r}")
     if arguments is None:
-        return cmd.ProposedCall(one.id, name, {}, "the arguments are not a JSON object")
+        return cmd.ProposedCall(one.id, tool.name, {}, "the arguments are not a JSON object")
     problem, resources = _examined(tools, tool, arguments)
     return cmd.ProposedCall(
         one.id,
@@ -93,7 +93,9 @@ def _examined(
     tools: Toolbox, tool: Tool, arguments: dict[str, Any]
 ) -> tuple[str | None, tuple[Access, ...]]:
     try:
-        problem = tools.misfit(tool, arguments) or objection(call(tool.problem, arguments))
+        problem = tools.misfit(tool, arguments)
+        if problem is None and type(tool).problem is not Tool.problem:
+            problem = objection(call(tool.problem, arguments))
         return problem, () if problem is not None else accesses(call(tool.resources, arguments))
     except Exception as error:  # noqa: BLE001 - a tool's own check on an agent's arguments
         return f"the arguments cannot be checked: {said(error, 500)}", ()

@@ -174,9 +174,8 @@ class Recorder:
         changed = rows(before, self._stored, events, at_last) + inbox
         barrier = needs_barrier(self._stored, events) or bool(messages)
         fence = self.lease.fence
-        moments = {at_ms: moment(at_ms) for _, at_ms in taken}
         stored = [
-            as_stored(event, f"{fence}.{seq}", moments[at_ms])
+            as_stored(event, f"{fence}.{seq}", moment(at_ms))
             for seq, (event, at_ms) in enumerate(taken, before.version + 1)
         ]
         durability = Durability.BARRIER if barrier else Durability.LAZY

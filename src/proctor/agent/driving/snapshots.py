@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from proctor.agent.core.budgets import Budgets, Cost, Limits
-from proctor.agent.core.locks import Access, Mode
+from proctor.agent.core.locks import MODES, Access
 from proctor.agent.core.sequence import Sequence32
 from proctor.agent.core.view import ActionView, CancelView, TurnView, View, WaitView
 from proctor.agent.driving.packing import packed, unpacked
@@ -38,7 +38,6 @@ _ACTION, _WAIT, _TURN, _CANCEL = (
     c.__struct_fields__ for c in (ActionView, WaitView, TurnView, CancelView)
 )
 _RESOURCES, _MET, _PROCESSES = (_ACTION.index(n) for n in ("resources", "met", "processes"))
-_MODES = {mode.value: mode for mode in Mode}
 _CALLS, _OUTCOMES = _TURN.index("calls"), _TURN.index("outcomes")
 SHAPE = of_json(
     [3, View.__struct_fields__, Budgets.__struct_fields__, _ACTION, _WAIT, _TURN, _CANCEL]
@@ -88,7 +87,7 @@ def _values(value: Any, names: Sequence[str]) -> list[Any]:
 
 def _action(action: ActionView) -> list[Any]:
     values = _values(action, _ACTION)
-    values[_RESOURCES] = [[access.mode.value, access.path] for access in action.resources]
+    values[_RESOURCES] = [[str(access.mode), access.path] for access in action.resources]
     return values
 
 
@@ -100,7 +99,7 @@ def _to_action(values: list[Any]) -> ActionView:
 
 
 def _access(mode: str, path: str) -> Access:
-    return Access(_MODES[mode], path)
+    return Access(MODES[mode], path)
 
 
 def _turn(view: View, turn: TurnView) -> list[Any]:

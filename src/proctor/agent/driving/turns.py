@@ -1,8 +1,6 @@
 """Asking the policy, and taking up what it proposes."""
 
-from collections.abc import Sequence
-
-from proctor.agent.context import Message, assembled
+from proctor.agent.context import Told, assembled
 from proctor.agent.core import commands as cmd
 from proctor.agent.core.budgets import ONE_STEP, Cost
 from proctor.agent.core.commands import Refusal
@@ -10,7 +8,7 @@ from proctor.agent.core.view import View
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.proposals import checked, cost_problem, proposed_calls
 from proctor.agent.driving.seam import awaited, call, said
-from proctor.agent.policy import Proposal, TurnContext
+from proctor.agent.policy import Policy, Proposal, TurnContext
 from proctor.kernel.faults import fault_point
 
 
@@ -43,7 +41,7 @@ async def next_turn(desk: Desk) -> bool:
         return True
     given = desk.conversation.of(view)
     try:
-        reserve = call(desk.policy.worst_case, given)
+        reserve = _worst_case(desk.policy, given)
         if problem := cost_problem(reserve):
             raise ValueError(f"its worst case: {problem}")
     except Exception as error:  # noqa: BLE001 - somebody else's code: the run ends, saying so
@@ -77,7 +75,7 @@ def _asked_for(desk: Desk, command: cmd.RequestTurn) -> bool:
     return False
 
 
-def _take(desk: Desk, reserve: Cost, given: Sequence[Message], known: Proposal) -> bool:
+def _take(desk: Desk, reserve: Cost, given: Told, known: Proposal) -> bool:
     """Record a turn that is known at once; whether anything was done."""
     view = desk.view
     fault_point("agent.turn.replied")
@@ -97,9 +95,15 @@ def _at_least_a_step(cost: Cost) -> Cost:
     return cost if cost.steps else cost + ONE_STEP
 
 
-def _at_once(
-    desk: Desk, given: Sequence[Message], context: TurnContext
-) -> Proposal | BaseException | None:
+def _worst_case(policy: Policy, given: Told) -> Cost:
+    if type(policy).worst_case is Policy.worst_case:
+        return ONE_STEP
+    return call(policy.worst_case, given.messages)
+
+
+def _at_once(desk: Desk, given: Told, context: TurnContext) -> Proposal | BaseException | None:
+    if type(desk.policy).at_once is Policy.at_once:
+        return None
     try:
         made = call(desk.policy.at_once, given, context)
     except Exception as error:  # noqa: BLE001 - recorded as the turn's end
@@ -107,10 +111,10 @@ def _at_once(
     return None if made is None else checked(made)
 
 
-async def _ask(desk: Desk, given: Sequence[Message], context: TurnContext) -> None:
+async def _ask(desk: Desk, given: Told, context: TurnContext) -> None:
     found: Proposal | BaseException
     try:
-        found = checked(await awaited(desk.policy.propose, given, context))
+        found = checked(await awaited(desk.policy.propose, given.messages, context))
     except Exception as error:  # noqa: BLE001 - recorded as the turn's end
         found = error
     desk.replies.append((context.turn, found))
