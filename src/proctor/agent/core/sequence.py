@@ -8,6 +8,8 @@ own, beside a tree of whole blocks.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from msgspec import Struct
+
 T = TypeVar("T")
 
 _BITS = 5
@@ -41,18 +43,17 @@ class Later:
         return hash(self.items)
 
 
-class Sequence32(Generic[T]):
-    """Items 0 … len-1. `append` and `replace` return a new sequence."""
+class Sequence32(Struct, Generic[T], frozen=True, gc=False, eq=False):
+    """Items 0 … len-1. `append` and `replace` return a new sequence.
 
-    __slots__ = ("_before", "_root", "_shift", "_tail")
+    `tail`: the last 1 to 32 items, none only if there are none at all; `before`: how many are in
+    the tree; `root`: nodes of 32, the lowest of blocks of 32 items.
+    """
 
-    def __init__(
-        self, tail: Node = (), before: int = 0, root: Node = (), shift: int = _BITS
-    ) -> None:
-        self._tail = tail  # the last 1 to 32 items, none only if there are none at all
-        self._before = before  # how many are in the tree
-        self._root = root  # nodes of 32, the lowest of blocks of 32 items
-        self._shift = shift
+    tail: Node = ()
+    before: int = 0
+    root: Node = ()
+    shift: int = _BITS
 
     @classmethod
     def of(cls, items: Sequence[T]) -> "Sequence32[T]":
@@ -75,20 +76,15 @@ class Sequence32(Generic[T]):
     @property
     def blocks(self) -> Iterator[Node | Later]:
         """The whole blocks, as they are kept."""
-        return _blocks(self._root, self._shift)
-
-    @property
-    def tail(self) -> Node:
-        """What is behind the whole blocks."""
-        return self._tail
+        return _blocks(self.root, self.shift)
 
     def __len__(self) -> int:
-        return self._before + len(self._tail)
+        return self.before + len(self.tail)
 
     def __getitem__(self, index: int) -> T:
-        place = index - self._before
+        place = index - self.before
         if place >= 0:
-            return self._tail[place]  # type: ignore[no-any-return]
+            return self.tail[place]  # type: ignore[no-any-return]
         item: T = self._block(index)[index & _MASK]
         return item
 
@@ -96,26 +92,26 @@ class Sequence32(Generic[T]):
         """The items from `start` to before `stop`, block by block."""
         found: list[T] = []
         stop = min(stop, len(self))
-        while start < min(stop, self._before):
+        while start < min(stop, self.before):
             place = start & _MASK
             found += self._block(start)[place : place + stop - start]
             start += _WIDTH - place
-        if stop > self._before:
-            found += self._tail[max(0, start - self._before) : stop - self._before]
+        if stop > self.before:
+            found += self.tail[max(0, start - self.before) : stop - self.before]
         return found
 
     def __iter__(self) -> Iterator[T]:
-        for block in _blocks(self._root, self._shift):
+        for block in _blocks(self.root, self.shift):
             yield from block.items if isinstance(block, Later) else block
-        yield from self._tail
+        yield from self.tail
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence32):
             return NotImplemented
-        return self._tail == other._tail and self._root == other._root
+        return self.tail == other.tail and self.root == other.root
 
     def __hash__(self) -> int:
-        return hash((self._tail, self._root))
+        return hash((self.tail, self.root))
 
     def __repr__(self) -> str:
         return f"Sequence32({list(self)!r})"
@@ -123,11 +119,11 @@ class Sequence32(Generic[T]):
     @property
     def last(self) -> T | None:
         """The last item, None if there is none."""
-        return self._tail[-1] if self._tail else None
+        return self.tail[-1] if self.tail else None
 
     def append(self, item: T) -> "Sequence32[T]":
         """The sequence with `item` behind its last one."""
-        tail, before, root, shift = self._tail, self._before, self._root, self._shift
+        tail, before, root, shift = self.tail, self.before, self.root, self.shift
         if len(tail) < _WIDTH:
             return Sequence32((*tail, item), before, root, shift)
         if before == _WIDTH << shift:  # full: one level more
@@ -136,21 +132,21 @@ class Sequence32(Generic[T]):
 
     def replace(self, index: int, item: T) -> "Sequence32[T]":
         """The sequence with `item` in the place of item `index`. Raises IndexError."""
-        place = index - self._before
+        place = index - self.before
         if place >= 0:
-            tail = list(self._tail)
+            tail = list(self.tail)
             tail[place] = item
-            return Sequence32(tuple(tail), self._before, self._root, self._shift)
+            return Sequence32(tuple(tail), self.before, self.root, self.shift)
         block = list(self._block(index))
         block[index & _MASK] = item
-        root = _put(self._root, self._shift, index, tuple(block))
-        return Sequence32(self._tail, self._before, root, self._shift)
+        root = _put(self.root, self.shift, index, tuple(block))
+        return Sequence32(self.tail, self.before, root, self.shift)
 
     def _block(self, index: int) -> Node:
         if index < 0:
             raise IndexError(f"item {index} of {len(self)}")
-        node: Any = self._root
-        shift = self._shift
+        node: Any = self.root
+        shift = self.shift
         while shift:
             node = node[(index >> shift) & _MASK]
             shift -= _BITS

@@ -148,10 +148,13 @@ class View(Struct, frozen=True, gc=False):
 
     def action(self, action_id: str) -> ActionView | None:
         """The action of this id, or None."""
-        try:
-            return self.actions[_parsed(action_id, "a") if len(action_id) <= 16 else _NOWHERE]
-        except IndexError:
-            return None
+        index = _parsed(action_id, "a") if len(action_id) <= 16 else _NOWHERE
+        actions = self.actions
+        place = index - actions.before
+        if place >= 0:  # nearly always: what is asked for is new
+            tail = actions.tail
+            return tail[place] if place < len(tail) else None
+        return actions[index]
 
     def wait(self, wait_id: str) -> WaitView | None:
         """The wait of this id, or None."""
@@ -160,7 +163,11 @@ class View(Struct, frozen=True, gc=False):
 
     def turn(self, number: int) -> TurnView | None:
         """The turn of this number (from 1), or None."""
-        return self.turns[number - 1] if 0 < number <= len(self.turns) else None
+        turns = self.turns
+        place = number - 1 - turns.before
+        if place >= 0:
+            return turns.tail[place] if place < len(turns.tail) else None
+        return turns[number - 1] if number > 0 else None
 
     def unfinished(self, *states: str) -> list[ActionView]:
         """Open actions in these states (all of them by default), in order of acceptance."""

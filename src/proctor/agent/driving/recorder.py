@@ -55,6 +55,19 @@ def as_stored(event: ev.AgentEvent, event_id: str, at: datetime) -> Event:
     return Event(event_id, event.kind, ev.VERSION, body, at)
 
 
+def _all_stored(
+    taken: Sequence[tuple[Sequence[ev.AgentEvent], int]], seq: int, fence: int
+) -> list[Event]:
+    """The events behind number `seq`; their names are the same when the append is repeated."""
+    found: list[Event] = []
+    for group, at_ms in taken:
+        at = moment(at_ms)
+        for event in group:
+            seq += 1
+            found.append(as_stored(event, f"{fence}.{seq}", at))
+    return found
+
+
 class Recorder:
     """Holds the view of one run and appends to its log. For one event loop."""
 
@@ -74,7 +87,7 @@ class Recorder:
         self._wall_ms, self._read_at = now_ms(clock), int(clock.monotonic() * 1000)
         self._began_ms = self._wall_ms - self._read_at
         self._stored = view  # the view at the last append that was handed over
-        self._events: list[tuple[ev.AgentEvent, int]] = []
+        self._events: list[tuple[Sequence[ev.AgentEvent], int]] = []  # each with its moment
         self._messages: list[Message] = []
         self.delivered: Callable[[str], None] = lambda run_id: None  # its message is on disk
         self._inbox: list[Row] = []
@@ -95,7 +108,7 @@ class Recorder:
     @property
     def backlog(self) -> int:
         """How many events are decided and not yet durable."""
-        return len(self._events)
+        return self.view.version - self._stored.version
 
     def apply(self, command: Command) -> Refusal | Sequence[ev.AgentEvent]:
         """Decide and take the events into the view; they are kept for the next flush."""
@@ -109,7 +122,8 @@ class Recorder:
             return found
         at_ms = self._began_ms + read_at
         self.view = fold(self.view, found, at_ms)
-        self._events += [(event, at_ms) for event in found]
+        if found:
+            self._events.append((found, at_ms))
         return found
 
     def must(self, command: Command) -> Sequence[ev.AgentEvent]:
@@ -123,7 +137,7 @@ class Recorder:
         """Record a fact that changes no state (a refused message, a late result)."""
         at_ms = self.steady_ms()
         self.view = fold(self.view, (event,), at_ms)
-        self._events.append((event, at_ms))
+        self._events.append(((event,), at_ms))
 
     def applied(self, message_id: str) -> None:
         """The message of the inbox that the last event takes note of."""
@@ -152,32 +166,26 @@ class Recorder:
                     raise self._failure
                 if not (self._events or self._messages):
                     return
-                await self._commit_or_fail()
-
-    async def _commit_or_fail(self) -> None:
-        try:
-            await self._commit()
-        except Exception as error:
-            self._failure = error
-            raise
-        except BaseException:  # cancelled: it may be in the log or not
-            self._failure = LostRun(f"an append to run {self.view.run_id} was cut off")
-            raise
+                try:
+                    await self._commit()
+                except Exception as error:
+                    self._failure = error
+                    raise
+                except BaseException:  # cancelled: it may be in the log or not
+                    self._failure = LostRun(f"an append to run {self.view.run_id} was cut off")
+                    raise
 
     async def _commit(self) -> None:
         taken, self._events = self._events, []
         inbox, self._inbox = self._inbox, []
         messages, self._messages = self._messages, []
         before, self._stored = self._stored, self.view
-        events = [event for event, _ in taken]
+        events = [event for group, _ in taken for event in group]
         at_last = taken[-1][1] if taken else 0
         changed = rows(before, self._stored, events, at_last) + inbox
         barrier = needs_barrier(self._stored, events) or bool(messages)
         fence = self.lease.fence
-        stored = [
-            as_stored(event, f"{fence}.{seq}", moment(at_ms))
-            for seq, (event, at_ms) in enumerate(taken, before.version + 1)
-        ]
+        stored = _all_stored(taken, before.version, fence)
         durability = Durability.BARRIER if barrier else Durability.LAZY
         fault_point("agent.append.begin")
         for number in range(_COMMIT_TRIES):
