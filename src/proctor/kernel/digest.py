@@ -11,6 +11,11 @@ def of_bytes(data: bytes) -> str:
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
+def of_text(text: str) -> str:
+    """Digest of a text's UTF-8."""
+    return of_bytes(text.encode("utf-8"))
+
+
 def of_json(value: Any) -> str:
     """Digest of a JSON value's canonical text; equal values have equal digests."""
-    return of_bytes(canonical(value).encode("utf-8"))
+    return of_text(canonical(value))

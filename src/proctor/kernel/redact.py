@@ -47,6 +47,11 @@ class Redactor:
         values = sorted({v for v in secret_values if len(v) >= MIN_SECRET_LENGTH}, key=len)
         self._values = re.compile("|".join(map(re.escape, reversed(values)))) if values else None
 
+    @property
+    def knows_secrets(self) -> bool:
+        """Whether there is any known secret value to look for."""
+        return self._values is not None
+
     def text(self, text: str) -> str:
         """`text` without any known secret value."""
         return self._values.sub(REDACTED, text) if self._values is not None else text

@@ -222,11 +222,11 @@ def _accepted(
         call.tool,
         call.tool_version,
         call.effect,
-        None if compensates is None else call.arguments,
         op_key(view.run_id, action, call.tool, call.arguments),
         tuple([(str(access.mode), access.path) for access in call.resources]),
         call.max_attempts,
         compensates,
+        None if compensates is None else call.arguments,
     )
 
 

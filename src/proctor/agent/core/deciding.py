@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from proctor.agent.core import events as ev
+from proctor.agent.core.canonical import arguments_text
 from proctor.agent.core.commands import Refusal
 from proctor.agent.core.view import ActionView, View
-from proctor.kernel.digest import of_json
+from proctor.kernel.digest import of_text
+from proctor.kernel.jsontext import canonical
 
 Decision: TypeAlias = tuple[ev.AgentEvent, ...] | Refusal
 
@@ -49,5 +51,7 @@ def _effects(action: ActionView) -> str | None:
 
 
 def op_key(run_id: str, action_id: str, tool: str, arguments: Mapping[str, Any]) -> str:
-    """The operation key: fixed at acceptance, the same over all attempts of an action."""
-    return of_json([run_id, action_id, tool, arguments])
+    """The operation key: fixed at acceptance, the same over all attempts of an action. The digest
+    of `[run_id, action_id, tool, arguments]`."""
+    named = canonical([run_id, action_id, tool])
+    return of_text(f"{named[:-1]},{arguments_text(arguments)}]")

@@ -8,8 +8,8 @@ from typing import Any
 from proctor.agent.core import events as ev
 from proctor.agent.core.budget_rows import budget_rows
 from proctor.agent.core.budgets import UNLIMITED
+from proctor.agent.core.canonical import arguments_digest
 from proctor.agent.core.view import ActionView, View, WaitView
-from proctor.kernel.digest import of_json
 from proctor.store.journal.values import Row, Value
 
 _NEEDS_BARRIER = frozenset((
@@ -33,7 +33,7 @@ def moment(at_ms: int) -> datetime:
 def needs_barrier(view: View, events: Sequence[ev.AgentEvent]) -> bool:
     """Whether these events must be on disk before anything else is done: intents of actions that
     are not pure, results of non-repeatable ones, what was acknowledged, ownership, the end."""
-    for event in events:
+    for event in reversed(events):  # the start of an attempt is the last one
         kind = type(event)
         if kind in _NEEDS_BARRIER:
             return True
@@ -118,7 +118,7 @@ def _action_row(action: ActionView, *, new: bool) -> Row:
         "tool": action.tool,
         "tool_version": action.tool_version,
         "effect": action.effect,
-        "arguments_digest": of_json(action.arguments),
+        "arguments_digest": arguments_digest(action.arguments),
         "resources": [[str(access.mode), access.path] for access in action.resources],
         "call_id": action.call_id,
     }
@@ -159,6 +159,8 @@ def _files_row(revision: str, state: str) -> Row:
 def _ended_processes(before: View, view: View, event: ev.AttemptEnded) -> list[Row]:
     """The groups of an attempt when it has ended; after one that is lost nobody knows of them."""
     action = view.action(event.action)
+    if action is not None and action.attempts == event.attempt and not action.processes:
+        return []
     if action is None or not action.processes:  # none was started, in this append or before
         earlier = before.action(event.action)
         if earlier is None or not earlier.processes:

@@ -148,13 +148,15 @@ class View(Struct, frozen=True, gc=False):
 
     def action(self, action_id: str) -> ActionView | None:
         """The action of this id, or None."""
-        index = _parsed(action_id, "a") if len(action_id) <= 16 else _NOWHERE
         actions = self.actions
-        place = index - actions.before
-        if place >= 0:  # nearly always: what is asked for is new
-            tail = actions.tail
-            return tail[place] if place < len(tail) else None
-        return actions[index]
+        try:
+            index = int(action_id[1:]) - 1
+            place = index - actions.before
+            # Nearly always it is a new one.
+            found: ActionView = actions.tail[place] if place >= 0 else actions[index]
+        except (ValueError, IndexError):
+            return None
+        return found if found.id == action_id else None
 
     def wait(self, wait_id: str) -> WaitView | None:
         """The wait of this id, or None."""

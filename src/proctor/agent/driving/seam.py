@@ -73,7 +73,7 @@ def name_problem(name: object) -> str | None:
 
 def accesses(found: object) -> tuple[Access, ...]:
     """The resources that a tool declares. Raises ValueError for anything else."""
-    if not isinstance(found, Iterable):
+    if type(found) is not tuple and not isinstance(found, Iterable):
         raise ValueError(f"resources are {type(found).__name__}, not a sequence of Access")
     taken: list[Access] = []
     for access in found:

@@ -23,7 +23,10 @@ def final_text(view: View) -> str | None:
 
 def failed_turns(view: View) -> int:
     """How many of the last turns, without a break, had no reply."""
-    count = 0
+    last = view.turns.last
+    if last is None or last.state != "closed":
+        return 0
+    count = 1
     while count < len(view.turns) and view.turns[len(view.turns) - 1 - count].state == "closed":
         count += 1
     return count

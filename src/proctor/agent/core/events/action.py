@@ -17,11 +17,11 @@ class ActionAccepted(AgentEvent, frozen=True, gc=False):
     tool: str
     tool_version: str
     effect: str
-    arguments: Json | None
     op_key: str
     resources: tuple[tuple[str, str], ...]
     max_attempts: int = 3
     compensates: str | None = None
+    arguments: Json | None = None
 
 
 @kind("call.refused")
