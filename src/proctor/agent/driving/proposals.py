@@ -77,12 +77,29 @@ def proposed(tools: Toolbox, one: ToolCall) -> cmd.ProposedCall:
     )
 
 
+_FLAT = frozenset((str, bool, type(None)))
+_LARGE = 2**63
+
+
+def _is_flat(given: dict[Any, Any]) -> bool:
+    """Whether it is JSON beyond doubt, as most arguments are: names with texts and numbers."""
+    for name, value in given.items():
+        kind = type(value)
+        if type(name) is not str or (kind not in _FLAT and kind is not int):
+            return False
+        if kind is int and not -_LARGE <= value < _LARGE:
+            return False
+    return True
+
+
 def _arguments(given: object) -> dict[str, Any] | None:
     """Arguments that are JSON, or None."""
     if not isinstance(given, Mapping):
         return None
     try:
         plain = dict(given)
+        if _is_flat(plain):
+            return plain
         arguments: dict[str, Any] = jsontext.sanitized(plain)
         return arguments if arguments == plain else None
     except Exception:  # noqa: BLE001 - somebody else's mapping, which is no JSON object then

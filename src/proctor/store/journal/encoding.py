@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -45,9 +46,14 @@ def moment(value: int) -> datetime:
     return _EPOCH + value * _MICROSECOND
 
 
+def _is_usual(value: str) -> bool:
+    """Whether it needs no closer look, as nearly every text."""
+    return value.isascii() and "\0" not in value
+
+
 def text(value: Any) -> str:
     """Text that every database holds. Raises ConstraintBroken."""
-    if type(value) is str and value.isascii() and "\0" not in value:  # nearly all of it
+    if type(value) is str and _is_usual(value):
         return value
     if not isinstance(value, str):
         raise ConstraintBroken(f"{value!r:.80} is not text")
@@ -104,12 +110,15 @@ _DECODE: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
+Picked: TypeAlias = Callable[[tuple[Any, ...]], tuple[Any, ...]]
+
+
 class Shape(Struct, frozen=True, eq=False):
     """Which columns of a table rows of one kind give; the statement follows from it. Made by
     `shape`, which gives the same object again, so that it is compared by identity.
 
     `complete`: a row that is not there yet can be made of them. `of_run`: `run_no` is part of the
-    key (and comes first).
+    key (and comes first). The rest is for `cells`: which of the values are texts and integers.
     """
 
     table: str
@@ -118,6 +127,11 @@ class Shape(Struct, frozen=True, eq=False):
     complete: bool
     of_run: bool
     encoders: tuple[Callable[[Any], Cell], ...]
+    texts: Picked
+    all_texts: tuple[type, ...]
+    integers: Picked
+    all_integers: tuple[type, ...]
+    others: tuple[int, ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -142,7 +156,20 @@ def shape(table: str, keys: tuple[str, ...], values: tuple[str, ...]) -> Shape:
     complete = all(name in given for name, (_, needed) in columns.items() if needed)
     encoders = tuple(_ENCODE[columns[name][0]] for name in (*keys, *values))
     made = complete and table not in ("run", "inbox")
-    return Shape(table, keys, values, made, KEYS[table][0] == "run_no", encoders)
+    texts = [place for place, encode in enumerate(encoders) if encode is text]
+    integers = [place for place, encode in enumerate(encoders) if encode is integer]
+    others = tuple(sorted({*range(len(encoders))} - {*texts, *integers}))
+    return Shape(
+        table, keys, values, made, KEYS[table][0] == "run_no", encoders,
+        _picker(texts), (str,) * len(texts), _picker(integers), (int,) * len(integers), others,
+    )  # fmt: skip
+
+
+def _picker(places: Sequence[int]) -> Picked:
+    """The values at these places."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return itemgetter(slice(places[0], places[0] + 1)) if places else itemgetter(slice(0, 0))
 
 
 def _writable(table: str) -> set[str]:
@@ -161,12 +188,27 @@ def shape_of(row: Row) -> Shape:
 def cells(row: Row, of: Shape) -> tuple[Cell, ...]:
     """The values of `row` for a statement, in the order of the shape's columns."""
     given = (*row.key.values(), *row.values.values())
-    return tuple(
-        [  # JSON null is a value; of the other columns, the database judges which may be NULL
-            encode(value) if value is not None or encode is json else None
-            for value, encode in zip(given, of.encoders, strict=True)
-        ]
-    )
+    texts, integers = of.texts(given), of.integers(given)
+    if tuple(map(type, texts)) == of.all_texts and tuple(map(type, integers)) == of.all_integers:
+        whole = "".join(texts)
+        if _is_usual(whole) and _fit(integers):
+            if not of.others:
+                return given
+            found = list(given)
+            for place in of.others:
+                found[place] = _cell(given[place], of.encoders[place])
+            return tuple(found)
+    return tuple(_cell(value, encode) for value, encode in zip(given, of.encoders, strict=True))
+
+
+def _fit(integers: Sequence[int]) -> bool:
+    """Whether they have at most 64 bits."""
+    return not integers or (min(integers) >= -_LARGEST and max(integers) < _LARGEST)
+
+
+def _cell(value: Any, encode: Callable[[Any], Cell]) -> Cell:
+    # JSON null is a value; of the other columns, the database judges which may be NULL.
+    return encode(value) if value is not None or encode is json else None
 
 
 def read_row(table: str, columns: Sequence[str], values: Sequence[Any]) -> Row:
@@ -192,9 +234,11 @@ def all_event_cells(events: Sequence[Event], seq: int, fence: int) -> list[Event
     for number, event in enumerate(events, seq):
         if event.at is not last:
             last, at = event.at, microseconds(event.at)
-        body = event.body
+        body, name, kind = event.body, event.event_id, event.kind
+        if type(name) is not str or type(kind) is not str or not _is_usual(name + kind):
+            name, kind = text(name), text(kind)
         found.append((
-            number, text(event.event_id), text(event.kind), integer(event.version), fence, at,
+            number, name, kind, integer(event.version), fence, at,
             body.text if type(body) is Encoded else json_object(body),
         ))  # fmt: skip
     return found
