@@ -10,8 +10,16 @@ from proctor.agent.core.budget_rows import budget_rows
 from proctor.agent.core.budgets import UNLIMITED
 from proctor.agent.core.canonical import arguments_digest
 from proctor.agent.core.view import ActionView, View, WaitView
-from proctor.store.journal.values import Row, Value
+from proctor.store.journal.values import AnyRow, Form, FormedRow, Row, Value
 
+_CHANGED = Form("action", ("action_id",), ("state", "attempts", "last_seq"))
+_ACCEPTED = Form("action", _CHANGED.keys, (
+    *_CHANGED.values, "op_key", "tool", "tool_version", "effect", "arguments_digest", "resources",
+    "call_id",
+))  # fmt: skip
+_ATTEMPT = ("action_id", "number")
+_STARTED = Form("attempt", _ATTEMPT, ("fence", "state", "started_seq", "started_at"))
+_ENDED = Form("attempt", _ATTEMPT, ("state", "ended_seq", "ended_at"))
 _NEEDS_BARRIER = frozenset((
     ev.RunCreated, ev.RunClaimed, ev.CancelRequested, ev.RunEnded, ev.WaitClosed,
     ev.MessageReceived, ev.MessageRefused, ev.PermissionGranted, ev.EpochChanged,
@@ -49,9 +57,9 @@ def needs_barrier(view: View, events: Sequence[ev.AgentEvent]) -> bool:
     return False
 
 
-def rows(before: View, view: View, events: Sequence[ev.AgentEvent], at_ms: int) -> list[Row]:
+def rows(before: View, view: View, events: Sequence[ev.AgentEvent], at_ms: int) -> list[AnyRow]:
     """The rows that these events, from `before` to `view`, change."""
-    found: list[Row] = []
+    found: list[AnyRow] = []
     if _run_differs(before, view):
         found.append(Row("run", {}, _run_values(view)))
     actions: dict[str, None] = {}
@@ -100,29 +108,16 @@ def _run_values(view: View) -> dict[str, Value]:
     }
 
 
-def _action_row(action: ActionView, *, new: bool) -> Row:
+def _action_row(action: ActionView, *, new: bool) -> FormedRow:
     """Everything of an action that is new; of another one what can have changed."""
     last = max(action.accepted_seq, action.started_seq, action.ended_seq)
+    changing = (action.id, action.state, action.attempts, last)
     if not new:
-        changing: dict[str, Value] = {
-            "state": action.state,
-            "attempts": action.attempts,
-            "last_seq": last,
-        }
-        return Row("action", {"action_id": action.id}, changing)
-    values: dict[str, Value] = {
-        "state": action.state,
-        "attempts": action.attempts,
-        "last_seq": last,
-        "op_key": action.op_key,
-        "tool": action.tool,
-        "tool_version": action.tool_version,
-        "effect": action.effect,
-        "arguments_digest": arguments_digest(action.arguments),
-        "resources": [[str(access.mode), access.path] for access in action.resources],
-        "call_id": action.call_id,
-    }
-    return Row("action", {"action_id": action.id}, values)
+        return FormedRow(_CHANGED, changing)
+    resources = [[str(access.mode), access.path] for access in action.resources]
+    rest = (action.op_key, action.tool, action.tool_version, action.effect,
+            arguments_digest(action.arguments), resources, action.call_id)  # fmt: skip
+    return FormedRow(_ACCEPTED, (*changing, *rest))
 
 
 def _wait_row(wait: WaitView) -> Row:
@@ -136,19 +131,13 @@ def _wait_row(wait: WaitView) -> Row:
     return Row("wait", {"wait_id": wait.id}, values)
 
 
-def _started_row(view: View, event: ev.AttemptStarted, seq: int, at_ms: int) -> Row:
-    values: dict[str, Value] = {
-        "fence": event.fence,
-        "state": "running",
-        "started_seq": seq,
-        "started_at": moment(at_ms),
-    }
-    return Row("attempt", {"action_id": event.action, "number": event.attempt}, values)
+def _started_row(view: View, event: ev.AttemptStarted, seq: int, at_ms: int) -> AnyRow:
+    cells = (event.action, event.attempt, event.fence, "running", seq, moment(at_ms))
+    return FormedRow(_STARTED, cells)
 
 
-def _ended_row(view: View, event: ev.AttemptEnded, seq: int, at_ms: int) -> Row:
-    values: dict[str, Value] = {"state": event.outcome, "ended_seq": seq, "ended_at": moment(at_ms)}
-    return Row("attempt", {"action_id": event.action, "number": event.attempt}, values)
+def _ended_row(view: View, event: ev.AttemptEnded, seq: int, at_ms: int) -> AnyRow:
+    return FormedRow(_ENDED, (event.action, event.attempt, event.outcome, seq, moment(at_ms)))
 
 
 def _files_row(revision: str, state: str) -> Row:
@@ -156,7 +145,7 @@ def _files_row(revision: str, state: str) -> Row:
     return Row("workspace", {"workspace_id": "main"}, place)
 
 
-def _ended_processes(before: View, view: View, event: ev.AttemptEnded) -> list[Row]:
+def _ended_processes(before: View, view: View, event: ev.AttemptEnded) -> list[AnyRow]:
     """The groups of an attempt when it has ended; after one that is lost nobody knows of them."""
     action = view.action(event.action)
     if action is not None and action.attempts == event.attempt and not action.processes:
@@ -173,7 +162,7 @@ def _ended_processes(before: View, view: View, event: ev.AttemptEnded) -> list[R
     return [Row("process", {"process_id": name}, {"state": state}) for name in names]
 
 
-def _process_row(view: View, event: ev.ProcessStarted, seq: int, at_ms: int) -> Row:
+def _process_row(view: View, event: ev.ProcessStarted, seq: int, at_ms: int) -> AnyRow:
     process: dict[str, Value] = {
         "host": view.owner or "",
         "pid": event.pgid,
@@ -185,7 +174,7 @@ def _process_row(view: View, event: ev.ProcessStarted, seq: int, at_ms: int) -> 
     return Row("process", {"process_id": name}, process)
 
 
-_ROWS: dict[type[ev.AgentEvent], Callable[[View, Any, int, int], Row]] = {
+_ROWS: dict[type[ev.AgentEvent], Callable[[View, Any, int, int], AnyRow]] = {
     ev.AttemptStarted: _started_row,
     ev.AttemptEnded: _ended_row,
     ev.ProcessStarted: _process_row,

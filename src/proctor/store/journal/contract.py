@@ -33,6 +33,7 @@ from typing import Protocol
 from proctor.store.journal.values import (
     ALL_RUNS,
     Access,
+    AnyRow,
     Appended,
     AppendResult,
     CommitUnknown,
@@ -40,6 +41,8 @@ from proctor.store.journal.values import (
     Durability,
     Encoded,
     Event,
+    Form,
+    FormedRow,
     Lease,
     Message,
     NewRun,
@@ -55,6 +58,7 @@ from proctor.store.journal.values import (
 __all__ = [
     "ALL_RUNS",
     "Access",
+    "AnyRow",
     "AppendResult",
     "Appended",
     "CommitUnknown",
@@ -62,6 +66,8 @@ __all__ = [
     "Durability",
     "Encoded",
     "Event",
+    "Form",
+    "FormedRow",
     "Journal",
     "Lease",
     "Message",
@@ -96,7 +102,7 @@ class Journal(Protocol):
         ...
 
     async def create_run(
-        self, run: NewRun, events: Sequence[Event] = (), rows: Sequence[Row] = ()
+        self, run: NewRun, events: Sequence[Event] = (), rows: Sequence[AnyRow] = ()
     ) -> AppendResult:
         """Make a run with its first events and rows (its task among them), with a barrier.
 
@@ -111,7 +117,7 @@ class Journal(Protocol):
         expected_version: int,
         fence: int,
         events: Sequence[Event],
-        rows: Sequence[Row] = (),
+        rows: Sequence[AnyRow] = (),
         durability: Durability = Durability.BARRIER,
         deliveries: Sequence[Message] = (),
     ) -> AppendResult:

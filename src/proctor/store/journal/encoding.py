@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from proctor.kernel import jsontext
-from proctor.store.journal.contract import Encoded, Event, Message, Row
+from proctor.store.journal.contract import Encoded, Event, Form, Message, Row
 from proctor.store.journal.errors import ConstraintBroken
 from proctor.store.schema.journal_columns import COLUMNS, KEYS
 
@@ -36,9 +36,14 @@ RUN_COLUMNS = ("state", "config_digest", "permission_epoch", "cancel_seq", "body
 def microseconds(moment: datetime) -> int:
     """Microseconds since 1970. Raises ConstraintBroken for a moment without a time zone."""
     try:
-        return (moment - _EPOCH) // _MICROSECOND
+        return _microseconds(moment)
     except TypeError:
         raise ConstraintBroken(f"{moment!r} is not a moment with a time zone") from None
+
+
+@lru_cache(maxsize=64)  # what happens together is at one time
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
 
 
 def moment(value: int) -> datetime:
@@ -180,14 +185,19 @@ def _writable(table: str) -> set[str]:
     return set(COLUMNS[table]) - set(KEYS[table])
 
 
-def shape_of(row: Row) -> Shape:
-    """The shape of `row`."""
-    return shape(row.table, tuple(row.key), tuple(row.values))
+@lru_cache(maxsize=256)
+def shape_of_form(form: Form) -> Shape:
+    """The shape of a form. Raises ConstraintBroken for what the table does not have."""
+    found = shape(form.table, form.keys, form.values)
+    if form.keys != tuple(k for k in KEYS[form.table] if k != "run_no"):
+        raise ConstraintBroken(f"{form.table}: a form has the keys as the schema orders them")
+    return found
 
 
-def cells(row: Row, of: Shape) -> tuple[Cell, ...]:
-    """The values of `row` for a statement, in the order of the shape's columns."""
-    given = (*row.key.values(), *row.values.values())
+def cells(given: tuple[Any, ...], of: Shape) -> tuple[Cell, ...]:
+    """Values in the order of the shape's columns, for a statement. Raises ConstraintBroken."""
+    if len(given) != len(of.encoders):
+        raise ConstraintBroken(f"{of.table}: {len(given)} values for {len(of.encoders)} columns")
     texts, integers = of.texts(given), of.integers(given)
     if tuple(map(type, texts)) == of.all_texts and tuple(map(type, integers)) == of.all_integers:
         whole = "".join(texts)

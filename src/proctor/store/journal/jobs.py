@@ -4,7 +4,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from proctor.store.journal.contract import AppendResult, Durability, Event, Message, Row
+from proctor.store.journal.contract import (
+    AnyRow,
+    AppendResult,
+    Durability,
+    Event,
+    FormedRow,
+    Message,
+    Row,
+)
 from proctor.store.journal.encoding import (
     Cell,
     MessageCells,
@@ -13,9 +21,11 @@ from proctor.store.journal.encoding import (
     cells,
     integer,
     message_cells,
-    shape_of,
+    shape,
+    shape_of_form,
     text,
 )
+from proctor.store.schema.journal_columns import KEYS
 
 Params: TypeAlias = Sequence[Cell]
 
@@ -94,12 +104,16 @@ class Append(Job):
         """The version after it."""
         return self.expected + len(self.events)
 
-    def add_rows(self, rows: Sequence[Row]) -> None:
+    def add_rows(self, rows: Sequence[AnyRow]) -> None:
         """Encode rows; of several for one row of the database, later values win."""
         for row in rows if len(rows) < 2 or _all_differ(rows) else _merged(rows):
-            of = shape_of(row)
-            values = cells(row, of)
-            if row.table == "run":
+            if type(row) is FormedRow:
+                of, given = shape_of_form(row.form), row.cells
+            else:
+                of = shape(row.table, tuple(row.key), tuple(row.values))
+                given = (*row.key.values(), *row.values.values())
+            values = cells(given, of)
+            if of.table == "run":
                 self.run_changes = dict(zip(of.values, values, strict=True))
             else:
                 self.rows.append((of, values))
@@ -109,15 +123,24 @@ class Append(Job):
         self.deliveries += [(text(m.run_id), message_cells(m)) for m in messages]
 
 
-def _all_differ(rows: Sequence[Row]) -> bool:
+def _all_differ(rows: Sequence[AnyRow]) -> bool:
     """Whether no two are for one row of the database; a false no costs time only."""
-    return len({(row.table, frozenset(row.key.values())) for row in rows}) == len(rows)
+    return len({_named(row) for row in rows}) == len(rows)
 
 
-def _merged(rows: Sequence[Row]) -> list[Row]:
-    found: dict[tuple[Any, ...], Row] = {}
+def _named(row: AnyRow) -> tuple[Any, ...]:
+    """The same for two rows that are one in the database."""
+    if type(row) is FormedRow:
+        form = row.form
+        return (form.table, *row.cells[: len(form.keys)])
+    keys = KEYS.get(row.table, ())
+    return (row.table, *[row.key[name] for name in keys if name in row.key])
+
+
+def _merged(rows: Sequence[AnyRow]) -> list[AnyRow]:
+    found: dict[tuple[Any, ...], AnyRow] = {}
     for row in rows:
-        name = (row.table, *sorted(row.key.items()))
+        name = _named(row)
         before = found.get(name)
         if before is not None:
             row = Row(row.table, before.key, {**before.values, **row.values})

@@ -15,6 +15,7 @@ from proctor.store.journal import operations, queries
 from proctor.store.journal.contract import (
     ALL_RUNS,
     Access,
+    AnyRow,
     AppendResult,
     Durability,
     Event,
@@ -91,7 +92,7 @@ class StoredJournal:
         await self.close()
 
     async def create_run(
-        self, run: NewRun, events: Sequence[Event] = (), rows: Sequence[Row] = ()
+        self, run: NewRun, events: Sequence[Event] = (), rows: Sequence[AnyRow] = ()
     ) -> AppendResult:
         """See Journal."""
         first = Append(run.run_id, 0, 0, events)
@@ -106,7 +107,7 @@ class StoredJournal:
         expected_version: int,
         fence: int,
         events: Sequence[Event],
-        rows: Sequence[Row] = (),
+        rows: Sequence[AnyRow] = (),
         durability: Durability = Durability.BARRIER,
         deliveries: Sequence[Message] = (),
     ) -> AppendResult:

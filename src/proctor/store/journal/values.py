@@ -99,6 +99,38 @@ class Row(Struct, frozen=True, gc=False):
     values: Mapping[str, Any]
 
 
+class Form(Struct, frozen=True, eq=False):
+    """The columns that rows of one kind give: `keys` as the schema orders them, then `values`. A
+    constant, made once and compared by identity."""
+
+    table: str
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+
+
+class FormedRow(Struct, frozen=True, gc=False):
+    """A `Row` whose columns are named by a form: for what is written with every append."""
+
+    form: Form
+    cells: tuple[Value, ...]
+
+    @property
+    def table(self) -> str:
+        return self.form.table
+
+    @property
+    def key(self) -> Mapping[str, Any]:
+        return dict(zip(self.form.keys, self.cells, strict=False))
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        keys, values = self.form.keys, self.form.values
+        return dict(zip(values, self.cells[len(keys) :], strict=True))
+
+
+AnyRow: TypeAlias = Row | FormedRow
+
+
 class Message(Struct, frozen=True, gc=False):
     """An entry for a run's inbox: an answer, an approval, a request to cancel, a child's result.
 

@@ -1,10 +1,10 @@
 """Cases: what others may put in, and what an opening may do at all."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from proctor.store.journal.contract import Access, Journal, NewRun, Row, RunFilter, Snapshot
 from proctor.store.journal.errors import JournalClosed, JournalReadOnly, RunIsOver, UnknownRun
