@@ -9,8 +9,10 @@ from proctor.agent.core import events as ev
 from proctor.agent.core.budget_rows import budget_rows
 from proctor.agent.core.budgets import UNLIMITED
 from proctor.agent.core.canonical import arguments_digest
+from proctor.agent.core.locks import Access
 from proctor.agent.core.view import ActionView, View, WaitView
-from proctor.store.journal.values import AnyRow, Form, FormedRow, Row, Value
+from proctor.kernel import jsontext
+from proctor.store.journal.values import AnyRow, Encoded, Form, FormedRow, Row, Value
 
 _CHANGED = Form("action", ("action_id",), ("state", "attempts", "last_seq"))
 _ACCEPTED = Form("action", _CHANGED.keys, (
@@ -20,6 +22,8 @@ _ACCEPTED = Form("action", _CHANGED.keys, (
 _ATTEMPT = ("action_id", "number")
 _STARTED = Form("attempt", _ATTEMPT, ("fence", "state", "started_seq", "started_at"))
 _ENDED = Form("attempt", _ATTEMPT, ("state", "ended_seq", "ended_at"))
+_FEW = 4
+"""Resources of an action whose text is kept for a while."""
 _NEEDS_BARRIER = frozenset((
     ev.RunCreated, ev.RunClaimed, ev.CancelRequested, ev.RunEnded, ev.WaitClosed,
     ev.MessageReceived, ev.MessageRefused, ev.PermissionGranted, ev.EpochChanged,
@@ -114,10 +118,20 @@ def _action_row(action: ActionView, *, new: bool) -> FormedRow:
     changing = (action.id, action.state, action.attempts, last)
     if not new:
         return FormedRow(_CHANGED, changing)
-    resources = [[str(access.mode), access.path] for access in action.resources]
+    few = len(action.resources) <= _FEW
+    resources = _known_resources(action.resources) if few else _resources(action.resources)
     rest = (action.op_key, action.tool, action.tool_version, action.effect,
             arguments_digest(action.arguments), resources, action.call_id)  # fmt: skip
     return FormedRow(_ACCEPTED, (*changing, *rest))
+
+
+def _resources(given: tuple[Access, ...]) -> list[Any]:
+    return [[str(access.mode), access.path] for access in given]
+
+
+@lru_cache(maxsize=256)  # the same few places are asked for again and again
+def _known_resources(given: tuple[Access, ...]) -> Encoded:
+    return Encoded(jsontext.dumps(_resources(given)))
 
 
 def _wait_row(wait: WaitView) -> Row:

@@ -82,6 +82,8 @@ def integer(value: Any) -> int:
 
 def json(value: Any) -> str:
     """A JSON value as text. Raises ConstraintBroken."""
+    if type(value) is Encoded:
+        return value.text
     try:
         return jsontext.dumps(value)
     except jsontext.JsonError as error:

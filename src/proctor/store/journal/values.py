@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-Value: TypeAlias = str | int | Decimal | datetime | list[Any] | dict[str, Any] | None
+Value: TypeAlias = "str | int | Decimal | datetime | list[Any] | dict[str, Any] | Encoded | None"
 """What a column holds: text, integers, exact decimals, moments, and JSON values in JSON columns."""
 
 
@@ -32,7 +32,7 @@ class Access(Enum):
 
 
 class Encoded(Struct, frozen=True, gc=False):
-    """A JSON object whose text is known already, made by a strict encoder."""
+    """A JSON value whose text is known already, in the place of that value."""
 
     text: str
 
