@@ -83,7 +83,7 @@ def integer(value: Any) -> int:
 def json(value: Any) -> str:
     """A JSON value as text. Raises ConstraintBroken."""
     if type(value) is Encoded:
-        return value.text
+        return text(value.text)
     try:
         return jsontext.dumps(value)
     except jsontext.JsonError as error:
@@ -251,7 +251,7 @@ def all_event_cells(events: Sequence[Event], seq: int, fence: int) -> list[Event
             name, kind = text(name), text(kind)
         found.append((
             number, name, kind, integer(event.version), fence, at,
-            body.text if type(body) is Encoded else json_object(body),
+            text(body.text) if type(body) is Encoded else json_object(body),
         ))  # fmt: skip
     return found
 

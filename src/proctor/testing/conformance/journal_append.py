@@ -6,9 +6,14 @@ from typing import Any
 import pytest
 
 from proctor.store.journal.contract import (
+    AnyRow,
     Appended,
     Conflict,
     Durability,
+    Encoded,
+    Event,
+    Form,
+    FormedRow,
     Journal,
     NewRun,
     Row,
@@ -28,6 +33,10 @@ from proctor.testing.conformance.journal_base import (
 )
 
 HOSTILE = "a\0b \ud800 \U0001f600 ' \" ; DROP TABLE event; -- %s ? \\ \r\n\u2028"
+
+
+_ATTEMPT = Form("attempt", ("action_id", "number"), ("fence", "state", "started_seq", "started_at"))
+_TURNED = Form("attempt", _ATTEMPT.keys[::-1], _ATTEMPT.values)
 
 
 class AppendCases(JournalCases):
@@ -142,11 +151,40 @@ class AppendCases(JournalCases):
 
         self.check(case)
 
+    def test_rows_of_a_form_and_texts_of_json_are_as_if_they_were_named(self) -> None:
+        new = Form("action", ("action_id",), (
+            "op_key", "tool", "effect", "arguments_digest", "state", "attempts", "resources",
+        ))  # fmt: skip
+        moved = Form("action", ("action_id",), ("state",))
+
+        async def case(journal: Journal) -> None:
+            lease = await owned(journal)
+            places = Encoded('[["write","a/ü"]]')
+            cells = ("x", "op-x", "shell", "pure", "sha256:0", "ready", 1, places)
+            rows = [
+                FormedRow(new, cells),
+                FormedRow(_ATTEMPT, ("x", 1, lease.fence, "running", 2, NOW)),
+                FormedRow(moved, ("x", "running")),
+                Row("action", {"action_id": "x"}, {"call_id": "c"}),
+            ]
+            body = Encoded('{"text":"ü","n":[1,2.5,null]}')
+            await put(journal, lease, 0, Event("a", "noted", 1, body, NOW), rows=rows)
+            (stored,) = await journal.read_events("r")
+            assert stored.body == {"text": "ü", "n": [1, 2.5, None]}
+            (row,) = await journal.read_rows("action", "r")
+            assert (row.values["state"], row.values["call_id"]) == ("running", "c")
+            assert (row.values["attempts"], row.values["resources"]) == (1, [["write", "a/ü"]])
+            (attempt,) = await journal.read_rows("attempt", "r")
+            assert attempt.key == {"action_id": "x", "number": 1}
+            assert (attempt.values["state"], attempt.values["started_at"]) == ("running", NOW)
+
+        self.check(case)
+
     def test_what_the_tables_refuse_changes_nothing_and_disturbs_nobody(self) -> None:
         async def case(journal: Journal) -> None:
             good, bad = await owned(journal, "good"), await owned(journal, "bad")
             await put(journal, good, 0, event("a"), rows=[action("x", op_key="the key")])
-            refused = [
+            refused: list[list[AnyRow]] = [
                 [action("y", op_key="the key")],
                 [action("y", state="asleep")],
                 [state_of("y", "done")],
@@ -157,6 +195,16 @@ class AppendCases(JournalCases):
                 [Row("action", {"action_id": "y\0"}, {"state": "done"})],
                 [Row("wait", {"wait_id": "w"}, {"kind": "timer", "state": "open", "due_at": 5})],
                 [Row("attempt", {"action_id": "y", "number": 2**63}, {"state": "ok"})],
+                [FormedRow(_ATTEMPT, ("y", 2**63, 1, "ok", 1, NOW))],
+                [FormedRow(_ATTEMPT, ("y", "1", 1, "ok", 1, NOW))],
+                [FormedRow(_ATTEMPT, ("y", 1, 1, "o\0k", 1, NOW))],
+                [FormedRow(_ATTEMPT, ("y", 1, 1, "ok", 1, NOW.replace(tzinfo=None)))],
+                [FormedRow(_ATTEMPT, ("y", 1, 1, "ok", 1))],
+                [FormedRow(_ATTEMPT, ("y", 1, 1, None, 1, NOW))],
+                [FormedRow(_TURNED, (1, "y", 1, "ok", 1, NOW))],
+                [FormedRow(Form("action", ("action_id",), ("state; DROP TABLE run",)), ("y", "x"))],
+                [FormedRow(Form("event", ("seq",), ("body",)), (1, {}))],
+                [Row("action", {"action_id": "y"}, {"body": Encoded('"\ud800"')})],
             ]
             for version, rows in enumerate(refused, 1):
                 done, problem = await asyncio.gather(
