@@ -32,6 +32,7 @@ class SqliteSession:
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self.connection = connection
+        self._cursor = connection.cursor()  # for what is done with every append
         self._path = path
         self._numbers: dict[str, int] = {}
         self._statements: dict[Shape, str] = {}
@@ -123,7 +124,7 @@ class SqliteSession:
             for run_id, cells in job.deliveries:
                 operations.add_message(self, run_id, cells)
             job.answer = Appended(job.version)
-        self.connection.executemany(_LOG, events)
+        self._cursor.executemany(_LOG, events)
         for of, group in rows.items():
             self._put(of, group)
 
@@ -136,7 +137,7 @@ class SqliteSession:
         else:
             move = _MOVE
         values = (job.version, *job.run_changes.values(), number, job.expected, job.fence)
-        if number is not None and self.connection.execute(move, values).rowcount == 1:
+        if number is not None and self._cursor.execute(move, values).rowcount == 1:
             return number
         job.answer = operations.instead(self, job)
         return None
@@ -158,11 +159,11 @@ class SqliteSession:
         if statement is None:
             statement = self._statements[of] = _upsert(of) if of.complete else _update(of)
         if of.complete:
-            self.connection.executemany(statement, group)
+            self._cursor.executemany(statement, group)
             return
         keys = len(of.keys) + of.of_run
         turned = [(*values[keys:], *values[:keys]) for values in group]
-        if self.connection.executemany(statement, turned).rowcount != len(group):
+        if self._cursor.executemany(statement, turned).rowcount != len(group):
             raise ConstraintBroken(
                 f"a row of {of.table} is not there, and {', '.join(of.values)} do not make one"
             )
