@@ -18,7 +18,7 @@ CREATE TABLE action (
     UNIQUE (op_key),
     CHECK (effect IN ('pure', 'idempotent', 'queryable', 'non_repeatable')),
     CHECK (state IN ('ready', 'waiting', 'running', 'unknown', 'stopped', 'verifying', 'done', 'failed', 'cancelled'))
-);
+) WITHOUT ROWID;
 
 CREATE TABLE attempt (
     run_no BIGINT NOT NULL,
@@ -35,7 +35,7 @@ CREATE TABLE attempt (
     body TEXT DEFAULT '{}' NOT NULL,
     PRIMARY KEY (run_no, action_id, number),
     CHECK (number > 0)
-);
+) WITHOUT ROWID;
 
 CREATE TABLE blob (
     digest TEXT NOT NULL CHECK (digest <> ''),

@@ -28,6 +28,8 @@ from proctor.kernel.agent_states import ACTION_STATES, ENDED_RUN_STATES, RUN_STA
 
 METADATA = MetaData()
 EFFECTS = ("pure", "idempotent", "queryable", "non_repeatable")
+_BY_KEY: dict[str, Any] = {"sqlite_with_rowid": False}
+"""Rows lie where their key is: one tree of SQLite less to change with each action."""
 _ROOM: dict[str, Any] = {"postgresql_with": {"fillfactor": 60}}
 """Room in each page for the next version of a row, so that a change of it touches no index."""
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")  # SQLite numbers rows by INTEGER only
@@ -122,7 +124,7 @@ ACTION = Table(
     UniqueConstraint("op_key"),
     _one_of("effect", EFFECTS),
     _one_of("state", ACTION_STATES),
-    **_ROOM,
+    **_BY_KEY, **_ROOM,
 )  # fmt: skip
 ATTEMPT = Table(
     "attempt", METADATA,
@@ -131,7 +133,7 @@ ATTEMPT = Table(
     _optional_integer("ended_seq"), _optional_integer("ended_at", "moment"),
     _optional("external_ref"), _optional("process_id"), _json("body"),
     CheckConstraint("number > 0"),
-    **_ROOM,
+    **_BY_KEY, **_ROOM,
 )  # fmt: skip
 
 WAIT = Table(
