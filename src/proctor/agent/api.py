@@ -13,6 +13,7 @@ from proctor.agent.driving.children import create_run
 from proctor.agent.driving.coordinator import Coordinator, RunIsOwned
 from proctor.agent.driving.failing import is_its_own
 from proctor.agent.driving.loading import load_view
+from proctor.agent.driving.probation import Probation
 from proctor.agent.driving.recorder import LostRun, now_ms
 from proctor.agent.driving.retrying import Retries
 from proctor.agent.setup import Setup
@@ -32,7 +33,8 @@ class Agents(Control):
     `failures`: why drivers gave runs up (a policy that cannot be made, a fault of the runtime), as
     long as they have not been driven without a failure since. It is in their logs too, as
     `run.given_up`, and `show` says it. Such a run is tried again after `Timing.retry_s` and twice
-    more, later each time; another worker may try it at any time.
+    more, later each time; another worker may try it at any time. A run that four workers in a
+    row died of is suspended until somebody resumes it.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -42,6 +44,7 @@ class Agents(Control):
         self._driving: dict[str, Coordinator] = {}
         self.failures: dict[str, BaseException] = {}
         self._retries = Retries(setup.clock, setup.timing.retry_s)
+        self._probation = Probation(setup.clock, setup.timing.lease_ttl_s)
 
     # --- tasks
 
@@ -201,13 +204,14 @@ class Agents(Control):
         ending = {name for name, found in self._driving.items() if found.finishing}
         if free <= 0 and not ending:
             return []
+        suspect = self._driving.get(self._probation.run_id or "")
+        self._probation.look(driven, None if suspect is None else suspect.deaths)
         found = []
         for row in await self._claimable(driven):
-            if row.parent_run_id not in ending:
-                free -= 1
-                if free < 0:
-                    continue
-            found.append(row.run_id)
+            ends = row.parent_run_id in ending
+            if (free > 0 or ends) and self._probation.admits(row):
+                free -= not ends
+                found.append(row.run_id)
         return found
 
     async def _claimable(self, driven: Mapping[str, Any]) -> list[RunRow]:

@@ -61,6 +61,11 @@ class GiveUp(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class HoldBack(Command):
+    """Too many workers died of the run: a person has to resume it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Move(Command):
     """`event`: started, block, unblock, suspend, resume."""
 

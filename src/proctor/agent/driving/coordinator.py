@@ -3,6 +3,7 @@
 import asyncio
 
 from proctor.agent.core import commands as cmd
+from proctor.agent.core.deaths import HANDED_OVER
 from proctor.agent.core.decide_actions import unresolved
 from proctor.agent.core.view import View
 from proctor.agent.driving.attempts import start_ready
@@ -14,11 +15,11 @@ from proctor.agent.driving.intake import look_again, take_in
 from proctor.agent.driving.judging import no_more, verify
 from proctor.agent.driving.loading import read_view
 from proctor.agent.driving.recorder import LostRun, Recorder
-from proctor.agent.driving.recovery import take_over
-from proctor.agent.driving.seam import call, said
+from proctor.agent.driving.recovery import settle_in, take_over
+from proctor.agent.driving.seam import said
 from proctor.agent.driving.settling import ask_unknown
 from proctor.agent.driving.snapshots import is_due, keep_snapshot
-from proctor.agent.driving.turns import next_turn
+from proctor.agent.driving.turns import LEFT, next_turn
 from proctor.agent.setup import Hub, Setup
 from proctor.kernel.errors import ProctorError, StorageError
 from proctor.kernel.faults import fault_point
@@ -59,6 +60,11 @@ class Coordinator:
     def finishing(self) -> bool:
         """Whether the run is being ended: it may wait for its subtasks to be cancelled."""
         return self._desk is not None and self._desk.view.state == "finishing"
+
+    @property
+    def deaths(self) -> int | None:
+        """How many workers in a row died of the run; None when it is not known yet."""
+        return None if self._desk is None else self._desk.view.deaths
 
     async def drive(self) -> View:
         """Drive the run until it ends, can only wait, or is handed over; the view then.
@@ -128,7 +134,7 @@ class Coordinator:
         setup = self._setup
         view = await read_view(setup.journal, self._run_id)
         recorder = Recorder(setup.journal, view, lease, setup.clock, setup.redactor)
-        desk = Desk(setup, self._hub, recorder, call(setup.policy, view.task))
+        desk = Desk(setup, self._hub, recorder)
         desk.kept_at = view.version
         desk.lease_until = asked + setup.timing.lease_ttl_s
         return desk
@@ -156,6 +162,8 @@ class Coordinator:
         await take_over(desk)
         while True:
             await take_in(desk)
+            if not desk.settled_in and not desk.view.held:  # a person has resumed it
+                await settle_in(desk)
             if desk.view.ended and not desk.mail and not desk.stays_on():
                 await desk.recorder.flush()
                 if await look_again(desk):
@@ -254,7 +262,7 @@ class Coordinator:
         if desk.busy:
             await self._stop_own(desk)
         if desk.view.owner is not None:
-            reason = desk.view.state if not desk.leave else "handed over"
+            reason = desk.view.state if not desk.leave else HANDED_OVER
             desk.recorder.must(cmd.Release(reason))
             fault_point("agent.release")
             await desk.recorder.flush()
@@ -269,7 +277,7 @@ class Coordinator:
         if desk.turn is not None and turn is not None:
             desk.turn.cancel()
             desk.turn = None
-            desk.recorder.apply(cmd.CloseTurn(turn.number, "the run was handed over"))
+            desk.recorder.apply(cmd.CloseTurn(turn.number, LEFT))
         for action in desk.view.unfinished("running"):
             await desk.dispatcher.stop(action.id, lambda answer, means: None)
         clock = self._setup.clock

@@ -10,8 +10,9 @@ from proctor.agent.driving.attempts import subject_of
 from proctor.agent.driving.children import ensure_children
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.intake import revision_of, take_in
+from proctor.agent.driving.seam import call
 from proctor.agent.driving.stopping import control_groups, still_ours, stop_groups
-from proctor.agent.driving.turns import final_text
+from proctor.agent.driving.turns import LOST, final_text
 from proctor.kernel.agent_states import RUN
 from proctor.kernel.errors import ProctorError
 from proctor.kernel.faults import fault_point
@@ -24,21 +25,47 @@ async def take_over(desk: Desk) -> None:
     recorder.must(cmd.Claim(lease.owner, lease.fence))
     await recorder.flush()
     fault_point("agent.claimed")
+    if desk.view.held:
+        await _hold_back(desk)
+    else:
+        await settle_in(desk)
+
+
+async def settle_in(desk: Desk) -> None:
+    """Everything of a take-over that asks the policy, a tool or the workspace."""
+    recorder = desk.recorder
+    desk.policy = call(desk.setup.policy, desk.view.task)
+    desk.settled_in = True
     _check_configuration(desk)
     changed_by = [a for a in desk.view.unfinished("running") if _writes_files(a)]
     for action in desk.view.unfinished("running"):
         await _lost(desk, action)
     await _check_workspace(desk, changed_by)
     await _check_approvals(desk)
-    turn = desk.view.open_turn
-    if turn is not None:
-        recorder.must(cmd.CloseTurn(turn.number, "the worker that asked was lost"))
+    _close_turn(desk)
     await recorder.flush()
     fault_point("agent.recovered")
     await ensure_children(desk)
     await take_in(desk)  # what was acknowledged counts before the time that is spent
     _check_budget(desk)
     fault_point("agent.recovery.done")
+
+
+async def _hold_back(desk: Desk) -> None:
+    """Workers die of this run: what the last one left is stopped, people are heard, and nothing of
+    the run's own is executed before somebody resumes it."""
+    desk.recorder.apply(cmd.HoldBack())
+    for action in desk.view.unfinished("running"):
+        await _lost(desk, action)
+    _close_turn(desk)
+    await desk.recorder.flush()
+    fault_point("agent.held_back")
+
+
+def _close_turn(desk: Desk) -> None:
+    turn = desk.view.open_turn
+    if turn is not None:
+        desk.recorder.must(cmd.CloseTurn(turn.number, LOST))
 
 
 class OldPermissions(ProctorError):
