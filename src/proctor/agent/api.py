@@ -123,7 +123,7 @@ class Agents(Control):
                     if task.exception() is not None:
                         if self._retries.pause_s(name) is not None:
                             pending.add(name)
-                    elif view is not None and await self.setup.journal.inbox_pending(name):
+                    elif view is not None and await self.setup.journal.inbox_pending(name, limit=1):
                         pending.add(name)
         finally:
             end_listening()

@@ -77,7 +77,7 @@ async def _called_away(desk: Desk) -> bool:
     acknowledged by now must be read before anything starts."""
     if desk.asked_tools:
         desk.asked_tools = desk.mail = False
-        if await desk.recorder.journal.inbox_pending(desk.view.run_id):
+        if await desk.recorder.journal.inbox_pending(desk.view.run_id, limit=1):
             desk.mail = True
     return desk.mail or desk.leave
 

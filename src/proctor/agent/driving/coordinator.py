@@ -283,6 +283,8 @@ class Coordinator:
         clock = self._setup.clock
         deadline = clock.monotonic() + self._setup.timing.grace_s
         while desk.dispatcher.running and clock.monotonic() < deadline:
+            await take_in(desk)  # or what has come in would keep it from sleeping
+            await desk.recorder.flush()
             await self._sleep(desk)
         await take_in(desk)
         for action in desk.view.unfinished("running"):  # whoever comes next has to find out

@@ -94,6 +94,12 @@ class Row:
     values: Mapping[str, Any]
 
 
+MOST_BODY_CHARS = 256 * 1024
+"""Characters of JSON in a message that somebody puts into an inbox."""
+MOST_NAME_CHARS = 500
+"""Characters of such a message's id, and of its kind."""
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """An entry for a run's inbox: an answer, an approval, a request to cancel, a child's result.
