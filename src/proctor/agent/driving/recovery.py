@@ -1,6 +1,7 @@
 """Taking a run over, in order; every step may be the last one of this process and is repeated by
 the next. Nothing is scheduled before all of it is done."""
 
+import asyncio
 from dataclasses import replace
 
 from proctor.agent.core import commands as cmd
@@ -13,6 +14,7 @@ from proctor.agent.driving.intake import revision_of, take_in
 from proctor.agent.driving.seam import call
 from proctor.agent.driving.stopping import control_groups, still_ours, stop_groups
 from proctor.agent.driving.turns import LOST, final_text
+from proctor.environments import tracking
 from proctor.kernel.agent_states import RUN
 from proctor.kernel.errors import ProctorError
 from proctor.kernel.faults import fault_point
@@ -38,8 +40,7 @@ async def settle_in(desk: Desk) -> None:
     desk.settled_in = True
     _check_configuration(desk)
     changed_by = [a for a in desk.view.unfinished("running") if _writes_files(a)]
-    for action in desk.view.unfinished("running"):
-        await _lost(desk, action)
+    await _all_lost(desk)
     await _check_workspace(desk, changed_by)
     await _check_approvals(desk)
     _close_turn(desk)
@@ -55,8 +56,7 @@ async def _hold_back(desk: Desk) -> None:
     """Workers die of this run: what the last one left is stopped, people are heard, and nothing of
     the run's own is executed before somebody resumes it."""
     desk.recorder.apply(cmd.HoldBack())
-    for action in desk.view.unfinished("running"):
-        await _lost(desk, action)
+    await _all_lost(desk)
     _close_turn(desk)
     await desk.recorder.flush()
     fault_point("agent.held_back")
@@ -96,6 +96,14 @@ def _check_budget(desk: Desk) -> None:
 def _check_configuration(desk: Desk) -> None:
     desk.recorder.apply(cmd.ChangeConfig(desk.setup.config_digest(desk.policy)))
     desk.recorder.apply(cmd.ChangeEpoch(desk.setup.permissions.epoch))
+
+
+async def _all_lost(desk: Desk) -> None:
+    running = desk.view.unfinished("running")
+    for action in running:
+        await _lost(desk, action)
+    if running:  # control groups that the worker made and no log names
+        await asyncio.to_thread(tracking.sweep)
 
 
 async def _lost(desk: Desk, action: ActionView) -> None:
