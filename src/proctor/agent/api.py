@@ -13,7 +13,7 @@ from proctor.agent.driving.children import create_run
 from proctor.agent.driving.coordinator import Coordinator, RunIsOwned
 from proctor.agent.driving.failing import is_its_own
 from proctor.agent.driving.loading import load_view
-from proctor.agent.driving.probation import Probation
+from proctor.agent.driving.probation import Probation, is_hopeless
 from proctor.agent.driving.recorder import LostRun, now_ms
 from proctor.agent.driving.retrying import Retries
 from proctor.agent.setup import Setup
@@ -226,7 +226,7 @@ class Agents(Control):
             while page := await self.setup.journal.runs(which, after=after):
                 after = page[-1].run_id
                 found += [r for r in page if r.run_id not in driven]
-        return [row for row in found if self._retries.pause_s(row.run_id) == 0]
+        return [r for r in found if self._retries.pause_s(r.run_id) == 0 and not is_hopeless(r)]
 
     def hand_over(self, run_id: str) -> bool:
         """Ask this process's driver of a run to stop and give it up; False if there is none."""

@@ -11,8 +11,11 @@ from tests.scenarios.agent.places import agents, consistent
 from tests.scenarios.agent.test_endings import bodies, kinds
 
 from proctor.agent.core.deaths import MOST_RETRIES
+from proctor.agent.driving.claiming import OldPermissions
+from proctor.agent.permissions import Permissions
 from proctor.agent.policy import Proposal, ScriptedPolicy
 from proctor.models.contract import ToolCall
+from proctor.store.leases import is_dead, owner_name
 from proctor.testing.agenttools import all_tools
 from proctor.testing.otherside import ask
 
@@ -169,6 +172,62 @@ def test_those_that_were_driven_beside_it_are_not_held_back(place, socket, tmp_p
 
 
 @pytest.mark.parametrize("place", KINDS, indirect=True)
+def test_workers_that_die_while_they_read_the_log_are_counted_too(place, socket, worker):
+    """The first of them leaves no trace in the log; the next ones record their claim before they
+    read it."""
+
+    async def submitted():
+        async with agents(place, socket) as found:
+            return await found.submit("quick pure")
+
+    async def looked_at(run_id, count, *, called):
+        async with agents(place, socket) as found:
+            row = await found.setup.journal.run_row(run_id)
+            assert (row.state, row.body) == ("suspended", {"deaths": count})
+            await until_free(found, run_id)
+            assert [r.run_id for r in await found._claimable({})] == [run_id] * called
+            if not called:
+                await found.tell(run_id, "hello")
+
+    async def until_free(found, run_id):
+        """Its last owner is dead: as if its lease had run out."""
+        row = await found.setup.journal.run_row(run_id)
+        lease = await found.setup.journal.claim(run_id, "nobody", 60, dead_owner=row.owner)
+        assert await found.setup.journal.release(lease)
+
+    async def mend(run_id):
+        async with agents(place, socket) as found:
+            await found.resume(run_id)
+            view = await found.drive(run_id)
+            assert (view.state, view.deaths) == ("done", 0)
+            assert len(await bodies(found, run_id, "run.given_up")) == 1
+            assert len([t for kind, t in view.items if kind == "message"]) == 1
+            await consistent(found, run_id)
+
+    run_id = asyncio.run(submitted())
+    for _ in range(MOST_DEATHS + 1):
+        assert worker(place, run_id, "agent.log.begin", 1) == -9
+    asyncio.run(looked_at(run_id, MOST_DEATHS, called=False))
+    for _ in range(MOST_DEATHS):  # for the message
+        assert worker(place, run_id, "agent.log.begin", 1) == -9
+    asyncio.run(looked_at(run_id, 2 * MOST_DEATHS - 1, called=True))
+    assert worker(place, run_id, "agent.log.begin", 1) == -9
+    assert worker(place, run_id, "agent.log.begin", 1) == -9
+    asyncio.run(nobody_claims(place, socket, run_id))
+    asyncio.run(mend(run_id))
+
+
+async def nobody_claims(place, socket, run_id):
+    async with agents(place, socket) as found:
+        row = await found.setup.journal.run_row(run_id)
+        assert row.body == {"deaths": 2 * MOST_DEATHS}
+        lease = await found.setup.journal.claim(run_id, "nobody", 60, dead_owner=row.owner)
+        assert await found.setup.journal.release(lease)
+        assert await found.setup.journal.inbox_pending(run_id)
+        assert await found._claimable({}) == []
+
+
+@pytest.mark.parametrize("place", KINDS, indirect=True)
 def test_a_run_that_kills_while_it_is_ended_ends_without_what_kills(place, socket, tmp_path):
     """The tool kills when it is asked how its effect is undone: the effect stays `done`."""
 
@@ -190,3 +249,70 @@ def test_a_run_that_kills_while_it_is_ended_ends_without_what_kills(place, socke
     run_id = asyncio.run(cancelled())
     assert deaths(place, socket, tmp_path, "drive", run_id) == MOST_DEATHS
     asyncio.run(looked_at())
+
+
+def dead_owner():
+    """The name of an owner whose process has ended: another has its number now."""
+    parts = owner_name().split("/")
+    name = "/".join([*parts[:5], "1", parts[6]])
+    assert is_dead(name)
+    return name
+
+
+@pytest.mark.parametrize("place", KINDS, indirect=True)
+def test_a_worker_that_died_after_it_had_let_the_run_go_is_no_death_of_the_run(place, socket):
+    async def scenario():
+        async with agents(place, socket) as found:
+            run_id = await found.submit("ask pure")
+            journal, release = found.setup.journal, found.setup.journal.release
+            found.owner = dead_owner()
+            journal.release = kept
+            assert (await found.drive(run_id)).state == "waiting"
+            assert (await journal.run_row(run_id)).owner == found.owner
+            journal.release = release
+            found.owner = owner_name()
+            view = await found.drive(run_id)
+            assert (view.state, view.deaths) == ("waiting", 0)
+            assert [b.get("recovered", False) for b in
+                    await bodies(found, run_id, "run.claimed")] == [False, False]  # fmt: skip
+
+    async def kept(lease):
+        return True
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("place", KINDS, indirect=True)
+def test_a_worker_that_died_before_it_recorded_anything_is_a_death(place, socket):
+    async def scenario():
+        async with agents(place, socket) as found:
+            run_id = await found.submit("ask pure")
+            claims = []
+            for _ in range(2):
+                assert await found.setup.journal.claim(run_id, dead_owner(), 60)
+                driver = asyncio.create_task(found.drive(run_id))
+                claims.append((await driver).state)
+            assert claims == ["waiting", "waiting"]
+            assert [b.get("recovered", False) for b in
+                    await bodies(found, run_id, "run.claimed")] == [True, True]  # fmt: skip
+            view = await consistent(found, run_id)
+            assert view.deaths == 0  # it came to rest
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("place", KINDS, indirect=True)
+def test_old_permissions_do_not_even_claim_a_run_whose_owner_is_gone(place, socket):
+    async def scenario():
+        async with agents(place, socket, permissions=Permissions(epoch=3)) as found:
+            run_id = await found.submit("ask pure")
+            await found.drive(run_id)
+            before = (await found.view(run_id)).version
+            assert await found.setup.journal.claim(run_id, dead_owner(), 60)
+        async with agents(place, socket, permissions=Permissions(epoch=2)) as found:
+            with pytest.raises(OldPermissions):
+                await found.drive(run_id)
+            assert (await found.view(run_id)).version == before
+            assert (await found.setup.journal.run_row(run_id)).owner is None
+
+    asyncio.run(scenario())

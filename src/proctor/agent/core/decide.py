@@ -75,7 +75,7 @@ def _give_up(view: View, command: cmd.GiveUp, now_ms: int) -> Decision:
 
 
 def _hold_back(view: View, command: cmd.HoldBack, now_ms: int) -> Decision:
-    if not view.held or view.ended or view.state == "suspended":
+    if not view.held or view.ended or view.trouble or view.state == "suspended":
         return refuse("state", f"the run is {view.state}, and {view.deaths} workers died of it")
     given_up = ev.RunGivenUp(view.owner or "", told(view.deaths))
     if "suspend" not in RUN.table[view.state]:

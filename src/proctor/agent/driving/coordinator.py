@@ -8,6 +8,7 @@ from proctor.agent.core.decide_actions import unresolved
 from proctor.agent.core.view import View
 from proctor.agent.driving.attempts import start_ready
 from proctor.agent.driving.children import ensure_children
+from proctor.agent.driving.claiming import claim_unread, take_lease
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.failing import is_its_own, record_failure
 from proctor.agent.driving.finishing import finish, time_left
@@ -23,8 +24,7 @@ from proctor.agent.driving.turns import LEFT, next_turn
 from proctor.agent.setup import Hub, Setup
 from proctor.kernel.errors import ProctorError, StorageError
 from proctor.kernel.faults import fault_point
-from proctor.store.journal.contract import Lease
-from proctor.store.leases import is_dead
+from proctor.store.journal.contract import Lease, RunRow
 
 _BACKLOG = 64  # events that are decided and not yet durable, at most between two steps
 _EARLY = 3  # a lease is renewed at a third of its time
@@ -73,8 +73,10 @@ class Coordinator:
         StorageError, and whatever the run made fail; that is recorded in its log.
         """
         asked = self._setup.clock.monotonic()
-        lease = await self._claim()
+        lease, before = await self._claim()
         try:
+            if before is not None:
+                await claim_unread(self._setup, before, lease)
             desk = await self._open(lease, asked)
         except BaseException as error:
             await self._give_up(lease, error)
@@ -107,17 +109,12 @@ class Coordinator:
             # Only now, when nothing of this run is under way here, may another begin.
             await self._setup.journal.release(desk.recorder.lease)
 
-    async def _claim(self) -> Lease:
-        journal, ttl_s = self._setup.journal, self._setup.timing.lease_ttl_s
-        lease = await journal.claim(self._run_id, self._owner, ttl_s)
-        if lease is None:
-            row = await journal.run_row(self._run_id)
-            holder = row.owner if row is not None else None
-            if holder is not None and is_dead(holder):
-                lease = await journal.claim(self._run_id, self._owner, ttl_s, dead_owner=holder)
+    async def _claim(self) -> tuple[Lease, RunRow | None]:
+        """The lease, and the run as it was before if its owner had vanished."""
+        lease, before = await take_lease(self._setup, self._run_id, self._owner)
         if lease is None:
             raise RunIsOwned(f"run {self._run_id} is driven by another worker")
-        return lease
+        return lease, before
 
     async def _give_up(self, lease: Lease, error: BaseException) -> None:
         """Keep in the log why the run is given up, if it is the run's own fault, which is raised
@@ -132,6 +129,7 @@ class Coordinator:
     async def _open(self, lease: Lease, asked: float) -> Desk:
         """`asked`: when the lease was asked for, which is when its time began at the earliest."""
         setup = self._setup
+        fault_point("agent.log.begin")
         view = await read_view(setup.journal, self._run_id)
         recorder = Recorder(setup.journal, view, lease, setup.clock, setup.redactor)
         desk = Desk(setup, self._hub, recorder)

@@ -3,22 +3,30 @@ that may be the reason are driven one after the other: the others lose no second
 
 from collections.abc import Container
 
-from proctor.agent.core.deaths import too_many
+from proctor.agent.core.deaths import MOST_RETRIES, too_many
 from proctor.kernel.clock import Clock
 from proctor.store.journal.contract import RunRow
 
 _SUSPECT = 2
 
 
-def _deaths(row: RunRow) -> int:
+def deaths_of(row: RunRow) -> int:
+    """How many workers in a row died while they drove the run, as its row says."""
     found = row.body.get("deaths", 0)
     return found if type(found) is int else 0
 
 
 def is_suspect(row: RunRow) -> bool:
     """Whether two workers in a row at least died while they drove this run, as its row says."""
-    count = _deaths(row) + (row.owner is not None)  # who holds it though it may be claimed is gone
-    return count >= _SUSPECT and not too_many(_deaths(row))
+    deaths = deaths_of(row)
+    count = deaths + (row.owner is not None)  # who holds it though it may be claimed is gone
+    return count >= _SUSPECT and not too_many(deaths)
+
+
+def is_hopeless(row: RunRow) -> bool:
+    """Whether workers went on dying of a run that was held back already, so that reading its log
+    must be what they die of: nobody claims it by itself, whatever is said to it."""
+    return too_many(deaths_of(row) - MOST_RETRIES - 1)
 
 
 class Probation:

@@ -9,23 +9,23 @@ from proctor.agent.core.locks import Mode
 from proctor.agent.core.view import ActionView
 from proctor.agent.driving.attempts import subject_of
 from proctor.agent.driving.children import ensure_children
+from proctor.agent.driving.claiming import check_rules
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.intake import revision_of, take_in
 from proctor.agent.driving.seam import call
 from proctor.agent.driving.stopping import control_groups, still_ours, stop_groups
 from proctor.agent.driving.turns import LOST, final_text
 from proctor.environments import tracking
-from proctor.kernel.agent_states import RUN
-from proctor.kernel.errors import ProctorError
 from proctor.kernel.faults import fault_point
 
 
 async def take_over(desk: Desk) -> None:
     """From a fresh claim to the point where the run may go on."""
     recorder, lease = desk.recorder, desk.recorder.lease
-    _check_rules(desk)
-    recorder.must(cmd.Claim(lease.owner, lease.fence))
-    await recorder.flush()
+    check_rules(desk.setup, desk.view.run_id, desk.view.epoch, desk.view.state)
+    if desk.view.fence != lease.fence:
+        recorder.must(cmd.Claim(lease.owner, lease.fence))
+        await recorder.flush()
     fault_point("agent.claimed")
     if desk.view.held:
         await _hold_back(desk)
@@ -66,22 +66,6 @@ def _close_turn(desk: Desk) -> None:
     turn = desk.view.open_turn
     if turn is not None:
         desk.recorder.must(cmd.CloseTurn(turn.number, LOST))
-
-
-class OldPermissions(ProctorError):
-    """The run was driven under newer permissions than this worker has: it may not go on here."""
-
-    code = "agent_old_permissions"
-
-
-def _check_rules(desk: Desk) -> None:
-    """A revoked permission stays revoked: older rules than the run has seen decide nothing."""
-    ours, seen = desk.setup.permissions.epoch, desk.view.epoch
-    if ours < seen and not RUN.is_final(desk.view.state):
-        raise OldPermissions(
-            f"run {desk.view.run_id} is under permissions of epoch {seen}, this worker has {ours}",
-            hint="start the worker with the newer permissions",
-        )
 
 
 def _check_budget(desk: Desk) -> None:
