@@ -21,6 +21,8 @@ from proctor.testing.otherside import ask
 
 pytestmark = pytest.mark.slow
 MOST_DEATHS = MOST_RETRIES + 1
+SAMPLED = ["sqlite", pytest.param("postgresql", marks=pytest.mark.full)]
+"""Processes take their time: by default some cases are tried on one database only."""
 
 
 def worked(place, socket, tmp_path, *what):
@@ -102,7 +104,7 @@ def test_a_run_that_kills_its_workers_is_suspended_until_somebody_resumes_it(
     asyncio.run(mend(run_id))
 
 
-@pytest.mark.parametrize("place", KINDS, indirect=True)
+@pytest.mark.parametrize("place", SAMPLED, indirect=True)
 def test_what_is_said_to_a_suspended_one_is_kept_and_kills_nobody(place, socket, tmp_path):
     async def said_to(*calls):
         async with healthy(place, socket) as found:
@@ -171,7 +173,7 @@ def test_those_that_were_driven_beside_it_are_not_held_back(place, socket, tmp_p
     asyncio.run(looked_at())
 
 
-@pytest.mark.parametrize("place", KINDS, indirect=True)
+@pytest.mark.parametrize("place", SAMPLED, indirect=True)
 def test_workers_that_die_while_they_read_the_log_are_counted_too(place, socket, worker):
     """The first of them leaves no trace in the log; the next ones record their claim before they
     read it."""
@@ -227,7 +229,7 @@ async def nobody_claims(place, socket, run_id):
         assert await found._claimable({}) == []
 
 
-@pytest.mark.parametrize("place", KINDS, indirect=True)
+@pytest.mark.parametrize("place", SAMPLED, indirect=True)
 def test_a_run_that_kills_while_it_is_ended_ends_without_what_kills(place, socket, tmp_path):
     """The tool kills when it is asked how its effect is undone: the effect stays `done`."""
 
