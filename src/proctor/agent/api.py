@@ -13,6 +13,7 @@ from proctor.agent.driving.children import create_run
 from proctor.agent.driving.coordinator import Coordinator, RunIsOwned
 from proctor.agent.driving.failing import is_its_own
 from proctor.agent.driving.loading import load_view
+from proctor.agent.driving.probation import Probation, is_hopeless
 from proctor.agent.driving.recorder import LostRun, now_ms
 from proctor.agent.driving.retrying import Retries
 from proctor.agent.setup import Setup
@@ -32,7 +33,8 @@ class Agents(Control):
     `failures`: why drivers gave runs up (a policy that cannot be made, a fault of the runtime), as
     long as they have not been driven without a failure since. It is in their logs too, as
     `run.given_up`, and `show` says it. Such a run is tried again after `Timing.retry_s` and twice
-    more, later each time; another worker may try it at any time.
+    more, later each time; another worker may try it at any time. A run that four workers in a
+    row died of is suspended until somebody resumes it.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -42,6 +44,7 @@ class Agents(Control):
         self._driving: dict[str, Coordinator] = {}
         self.failures: dict[str, BaseException] = {}
         self._retries = Retries(setup.clock, setup.timing.retry_s)
+        self._probation = Probation(setup.clock, setup.timing.lease_ttl_s)
 
     # --- tasks
 
@@ -120,7 +123,7 @@ class Agents(Control):
                     if task.exception() is not None:
                         if self._retries.pause_s(name) is not None:
                             pending.add(name)
-                    elif view is not None and await self.setup.journal.inbox_pending(name):
+                    elif view is not None and await self.setup.journal.inbox_pending(name, limit=1):
                         pending.add(name)
         finally:
             end_listening()
@@ -201,13 +204,14 @@ class Agents(Control):
         ending = {name for name, found in self._driving.items() if found.finishing}
         if free <= 0 and not ending:
             return []
+        suspect = self._driving.get(self._probation.run_id or "")
+        self._probation.look(driven, None if suspect is None else suspect.deaths)
         found = []
         for row in await self._claimable(driven):
-            if row.parent_run_id not in ending:
-                free -= 1
-                if free < 0:
-                    continue
-            found.append(row.run_id)
+            ends = row.parent_run_id in ending
+            if (free > 0 or ends) and self._probation.admits(row):
+                free -= not ends
+                found.append(row.run_id)
         return found
 
     async def _claimable(self, driven: Mapping[str, Any]) -> list[RunRow]:
@@ -222,7 +226,7 @@ class Agents(Control):
             while page := await self.setup.journal.runs(which, after=after):
                 after = page[-1].run_id
                 found += [r for r in page if r.run_id not in driven]
-        return [row for row in found if self._retries.pause_s(row.run_id) == 0]
+        return [r for r in found if self._retries.pause_s(r.run_id) == 0 and not is_hopeless(r)]
 
     def hand_over(self, run_id: str) -> bool:
         """Ask this process's driver of a run to stop and give it up; False if there is none."""

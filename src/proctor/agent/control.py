@@ -18,7 +18,7 @@ from proctor.kernel.agent_states import ENDED_RUN_STATES, OVER_RUN_STATES
 from proctor.kernel.clock import Clock, SystemClock
 from proctor.kernel.errors import UsageError
 from proctor.store.journal.contract import Journal, Message, StoredEvent
-from proctor.store.journal.errors import RunIsOver
+from proctor.store.journal.errors import MessageTooLong, RunIsOver
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ class Control:
         self._hub = Hub()
 
     # --- what people say. All but `state` raises UsageError for a run that has ended (one that
-    # is stopped has not: it may go on), and all of it UnknownRun.
+    # is stopped has not: it may go on) and for more than `MOST_BODY_CHARS` of the journal's
+    # `values`, and all of it UnknownRun.
 
     async def tell(self, run_id: str, text: str, *, by: str = "user") -> None:
         """Add a text to the conversation."""
@@ -121,7 +122,7 @@ class Control:
         unless = () if body.get("meant") == "statement" else OVER_RUN_STATES
         try:
             await self.journal.inbox_add(message, unless=unless)
-        except RunIsOver as error:
+        except (RunIsOver, MessageTooLong) as error:
             raise UsageError(str(error), hint=error.hint) from None
         self._hub.notify(run_id)
 

@@ -4,21 +4,32 @@ in its group, also when it has left the process group and its parent is gone.
 They are made below the group that the driver is in, so that its limits hold for them too, in the
 hierarchy of version 2, or in that of `pids` of version 1. Where none can be made there are none:
 then what leaves its process group is not found.
+
+A group's name tells which driver made it, from the first moment. A driver that is killed leaves its
+groups; whoever comes next removes those that are empty. What is in one that nobody has named in a
+log may have been left running on purpose: it is not touched, and the group goes when it has ended.
 """
 
+import math
 import os
 import re
 import secrets
+import time
 from functools import cache
 from pathlib import Path
 
 from proctor.environments import grouping, proctable
 from proctor.environments.cgroups import own_places, read, write
 from proctor.environments.killing import kill_found
+from proctor.environments.owner import Owner
 from proctor.environments.patience import Patience
+from proctor.environments.reaping.leftovers import State, state_of
 
-_NAME = re.compile(r"proctor-agent-[0-9a-f]{24}")
+_PREFIX = "proctor-agent-"
+_NAME = re.compile(r"proctor-agent-([0-9]+)-([0-9]+)-[0-9a-f]{12}\.([0-9]*)\.([0-9a-f-]*)")
+_OLD_NAME = re.compile(r"proctor-agent-[0-9a-f]{24}")  # as logs of this boot may have it
 _ROUNDS = 20
+_SWEEP_S = 60.0
 END_S = 5.0
 """Seconds for the members of a group to be gone after they were killed."""
 
@@ -42,12 +53,52 @@ def new_group() -> str | None:
     parent = place()
     if parent is None:
         return None
-    folder = f"{parent}/proctor-agent-{secrets.token_hex(12)}"
+    if time.monotonic() - _swept.get(parent, -math.inf) >= _SWEEP_S:
+        sweep()
+    owner = Owner.this_process()
+    made = f"{_PREFIX}{owner.pid}-{owner.started_ticks}-{secrets.token_hex(6)}"
+    folder = f"{parent}/{owner.group_name(made)}"
     try:
         os.mkdir(folder)
     except OSError:
         return None
     return folder
+
+
+_swept: dict[str, float] = {}
+_left: set[str] = set()  # groups of this process that were left with somebody in them
+
+
+def leave(folder: str) -> None:
+    """Remove a group whose execution has ended, now or when what it left running has ended."""
+    if not remove_empty(folder):
+        _left.add(folder)
+
+
+def sweep() -> list[str]:
+    """Remove the empty groups of drivers that are dead, and those that this process has left; what
+    was removed. Done by `new_group` once in a minute."""
+    parent = place()
+    if parent is None:
+        return []
+    _swept[parent] = time.monotonic()
+    own = {folder for folder in tuple(_left) if os.path.dirname(folder) == parent}
+    try:
+        dead = {f"{parent}/{name}" for name in os.listdir(parent) if _is_of_the_dead(name)}
+    except OSError:
+        dead = set()
+    empty = [folder for folder in own | dead if not members(folder)]
+    removed = [folder for folder in empty if remove_empty(folder)]
+    _left.difference_update(removed)
+    return removed
+
+
+def _is_of_the_dead(name: str) -> bool:
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return False
+    pid, ticks, namespace, boot = found.groups()
+    return state_of(Owner(int(pid), int(ticks), boot, namespace)) is State.DEAD
 
 
 def take_in(folder: str, pgid: int) -> bool:
@@ -99,7 +150,10 @@ def _tree(folder: str) -> list[str]:
 
 def is_group(folder: object) -> bool:
     """Whether this names a group of this module: a log may hold anything."""
-    if not isinstance(folder, str) or not _NAME.fullmatch(os.path.basename(folder)):
+    if not isinstance(folder, str):
+        return False
+    name = os.path.basename(folder)
+    if not (_NAME.fullmatch(name) or _OLD_NAME.fullmatch(name)):
         return False
     parents = [where for where in own_places(everywhere=True) if folder.startswith(f"{where}/")]
     return bool(parents) and os.path.realpath(folder) == folder

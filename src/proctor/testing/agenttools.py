@@ -1,7 +1,8 @@
 """Tools for tests, one of every effect class, all with the same other side (`otherside`)."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from proctor.agent.core.locks import Access, Mode
@@ -22,46 +23,57 @@ from proctor.kernel.faults import fault_point
 from proctor.testing.otherside import ask
 
 
-class Outside(Tool):
-    """Has one effect outside for each execution. Arguments: `path` (what it writes, by default
-    everything), `answer` (lose, refuse), `padding` (blanks in the result). Points
-    `tool.before_effect` and `tool.after_effect`."""
-
-    once = False
+class Asking(Tool):
+    """Asks the other side for what it is for. Points `tool.before_effect`, `tool.after_effect`."""
 
     def __init__(self, socket: str) -> None:
         self._socket = socket
 
+    async def execute(self, op_key: str, arguments: Arguments, context: ToolContext) -> ToolResult:
+        fault_point("tool.before_effect")
+        answer = await ask(self._socket, self._request(op_key, arguments))
+        fault_point("tool.after_effect")
+        return self._result(answer, arguments)
+
+    @abstractmethod
+    def _request(self, op_key: str, arguments: Arguments) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def _result(self, answer: Mapping[str, Any], arguments: Arguments) -> ToolResult: ...
+
+
+class Outside(Asking):
+    """Has one effect outside for each execution. Arguments: `path` (what it writes, by default
+    everything), `answer` (lose, refuse), `padding` (blanks in the result)."""
+
+    once = False
+
     def resources(self, arguments: Arguments) -> Sequence[Access]:
         return (Access(Mode.WRITE, str(arguments.get("path", ""))),)
 
-    async def execute(self, op_key: str, arguments: Arguments, context: ToolContext) -> ToolResult:
-        fault_point("tool.before_effect")
-        request = {"do": op_key, "once": self.once, "answer": arguments.get("answer")}
-        answer = await ask(self._socket, request)
-        fault_point("tool.after_effect")
+    def _request(self, op_key: str, arguments: Arguments) -> dict[str, Any]:
+        return {"do": op_key, "once": self.once, "answer": arguments.get("answer")}
+
+    def _result(self, answer: Mapping[str, Any], arguments: Arguments) -> ToolResult:
         if "refused" in answer:
             raise Rejected("the other side refused")
         text = f"effect {answer['effects']}" + " " * int(arguments.get("padding", 0))
         return ToolResult(text, {"effects": answer["effects"]})
 
 
-class PureTool(Tool):
+class PureTool(Asking):
     """Reads; its executions are told to the other side all the same, under a name of their own."""
 
     name = "pure"
     effect = Effect.PURE
 
-    def __init__(self, socket: str) -> None:
-        self._socket = socket
-
     def resources(self, arguments: Arguments) -> Sequence[Access]:
         return (Access(Mode.READ, str(arguments.get("path", ""))),)
 
-    async def execute(self, op_key: str, arguments: Arguments, context: ToolContext) -> ToolResult:
-        fault_point("tool.before_effect")
-        await ask(self._socket, {"do": f"read {op_key}"})
-        fault_point("tool.after_effect")
+    def _request(self, op_key: str, arguments: Arguments) -> dict[str, Any]:
+        return {"do": f"read {op_key}"}
+
+    def _result(self, answer: Mapping[str, Any], arguments: Arguments) -> ToolResult:
         return ToolResult("read" + " " * int(arguments.get("padding", 0)))
 
 

@@ -15,6 +15,7 @@ line. It is what outlives a killed agent, so only its count is believed.
 """
 
 import asyncio
+import socket as connections
 import subprocess
 import sys
 from collections import Counter
@@ -70,6 +71,19 @@ async def ask(socket: str, request: dict[str, Any]) -> dict[str, Any]:
         line = await reader.readline()
     finally:
         writer.close()
+    if not line:
+        raise ConnectionResetError("the other side closed the connection")
+    answer: dict[str, Any] = jsontext.loads(line)
+    return answer
+
+
+def ask_now(socket: str, request: dict[str, Any]) -> dict[str, Any]:
+    """The same without a loop, for code that may not wait: it is on this machine and answers."""
+    with connections.socket(connections.AF_UNIX) as connection:
+        connection.connect(socket)
+        connection.sendall(jsontext.dumps(request).encode() + b"\n")
+        with connection.makefile("rb") as answers:
+            line = answers.readline()
     if not line:
         raise ConnectionResetError("the other side closed the connection")
     answer: dict[str, Any] = jsontext.loads(line)

@@ -12,6 +12,7 @@ from proctor.agent.setup import Setup, Timing
 from proctor.agent.tools import Toolbox
 from proctor.models.contract import ToolCall
 from proctor.testing.agenttools import all_tools
+from proctor.testing.agenttools_at_once import at_once_tools
 
 TIMING = Timing(
     grace_s=1.0,
@@ -63,6 +64,9 @@ def script_of(name: str, effect: str):
     if name in ("one", "quick"):  # one call, then the end; its result is kept as a blob
         policy = Asked if name == "one" else ScriptedPolicy
         return policy([Proposal("", (ToolCall("c1", effect, {"padding": 20_000}),))])
+    if name in ("one_now", "quick_now"):  # the same with a tool that waits for nothing
+        policy = Asked if name == "one_now" else ScriptedPolicy
+        return policy([Proposal("", (ToolCall("c1", f"{effect}_at_once", {"padding": 20_000}),))])
     if name == "ask":
         calls = (
             ToolCall("c1", effect, {"path": "x"}),
@@ -94,7 +98,7 @@ def said(conversation):
 def setup(journal, socket: str, **more) -> Setup:
     """A goal is `<script> <effect>`."""
     more.setdefault("timing", TIMING)
-    tools = more.pop("tools", None) or all_tools(socket)
+    tools = more.pop("tools", None) or [*all_tools(socket), *at_once_tools(socket)]
     policy = more.pop("policy", None) or (lambda task: script_of(*task["goal"].split()))
     return Setup(journal, policy, Toolbox(tools), **more)
 

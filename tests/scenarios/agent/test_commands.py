@@ -192,3 +192,25 @@ def test_a_file_that_is_no_journal_is_not_changed(place, tmp_path):
     asyncio.run(scenario())
     assert other.read_text() == "not a database, but somebody's notes"
     assert [path.name for path in tmp_path.iterdir()] == ["notes.sqlite"]
+
+
+def test_a_suspended_run_is_shown_with_the_way_to_resume_it(place, socket):
+    async def scenario():
+        async with agents(place, socket, policy=policy) as found:
+            await found.submit("question", run_id="run-1")
+            await found.drive("run-1")
+            refused = await command(place, "resume", "run-1")
+            assert (refused.code, refused.out) == (2, "")
+            assert "run-1 is waiting: nothing to resume" in refused.err
+            await found.suspend("run-1")
+            await found.drive("run-1")
+            assert "proctor agent resume run-1" in (await command(place, "show", "run-1")).out
+            done = await command(place, "resume", "run-1", "--by", "ann", "--reason", "go on")
+            assert (done.code, done.err) == (0, "")
+            assert "recorded: resume run-1" in done.out
+            assert (await found.drive("run-1")).state == "waiting"
+            moved = await found.setup.journal.read_events("run-1")
+            said = [e.body for e in moved if e.body.get("event") == "resume"]
+            assert [(body["by"], body["reason"]) for body in said] == [("ann", "go on")]
+
+    asyncio.run(scenario())

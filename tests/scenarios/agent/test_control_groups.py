@@ -3,11 +3,12 @@
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
-from tests.scenarios.agent.conftest import KINDS
+from tests.scenarios.agent.conftest import KINDS, ROOT
 from tests.scenarios.agent.places import TIMING, agents, consistent, said
 from tests.scenarios.agent.test_answers import scripted, turn
 from tests.scenarios.agent.test_endings import bodies, gate
@@ -171,6 +172,29 @@ def test_the_next_worker_kills_what_left_the_group_of_a_dead_one(
         asyncio.run(after())
     finally:
         kill(escaped)
+
+
+@pytest.mark.parametrize("place", KINDS, indirect=True)
+def test_a_group_that_its_killed_driver_did_not_name_goes_with_the_next_one(
+    place, socket, worker, tracked
+):
+    """The driver dies between making it and recording it, and its process ends by itself."""
+    run_id = submitted(place, socket, "process " + "|".join((sys.executable, "-c", "0")))
+    argv = [sys.executable, "-m", "tests.scenarios.agent.child", place.text(), socket, run_id]
+    with subprocess.Popen([*argv, "stop", "agent.group.made", "1"], cwd=ROOT) as driver:
+        os.waitpid(driver.pid, os.WUNTRACED)
+        own = f"proctor-agent-{driver.pid}-"
+        made = [name for name in os.listdir(tracking.place()) if name.startswith(own)]
+        driver.kill()
+
+    async def log():
+        async with agents(place, socket) as found:
+            return await bodies(found, run_id, "process.started")
+
+    assert len(made) == 1
+    assert asyncio.run(log()) == []
+    assert worker(place, run_id) == 0
+    assert is_gone(f"{tracking.place()}/{made[0]}")
 
 
 @pytest.mark.parametrize(

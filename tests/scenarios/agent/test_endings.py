@@ -441,7 +441,7 @@ def test_a_run_that_cannot_be_driven_is_given_up_and_the_worker_goes_on(place, s
             await worker
             assert str(found.failures[bad]) == "no such policy"
             shown = await found.show(bad)
-            assert shown.view.state == "ready"
+            assert shown.view.state == "running"
             reason = shown.next_moves[0]["facts"]["reason"]
             assert reason.startswith("RuntimeError: no such policy; this worker ")
             assert (await found.setup.journal.run_row(bad)).owner is None

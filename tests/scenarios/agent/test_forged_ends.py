@@ -54,7 +54,7 @@ def test_an_end_that_the_subtask_has_not_recorded_is_refused(place, socket):
                 await waits_still(found, run_id, reason)
             await forge(found, run_id, f"child:{child}:{version}")
             await waits_still(found, run_id, "is not its end")
-            await forge(found, run_id, f"child:{child}:" + "9" * 5000)
+            await forge(found, run_id, f"child:{child}:" + "9" * 400)
             await waits_still(found, run_id, "does not say which event")
 
     asyncio.run(scenario())

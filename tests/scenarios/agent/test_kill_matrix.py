@@ -50,6 +50,28 @@ POINTS_AT_ONCE = {
     ("agent.release", 1): "recorded",
 }
 
+# A tool that waits for nothing, below a policy that is not awaited either, and below one that is.
+POINTS_NOW = {
+    ("agent.attempt.intent", 1): "not started",
+    ("agent.attempt.started", 1): "started",
+    ("agent.execute.begin", 1): "started",
+    ("tool.before_effect", 1): "started",
+    ("tool.after_effect", 1): "happened",
+    ("agent.execute.end", 1): "happened",
+    ("agent.blob.begin", 1): "happened",
+    ("agent.blob.kept", 1): "happened",
+    ("agent.result.arrived", 1): "happened",
+    ("agent.turn.replied", 2): "happened",
+    ("agent.end.begin", 1): "recorded",
+    ("agent.release", 1): "recorded",
+}
+POINTS_NOW_ASKED = {
+    ("tool.after_effect", 1): "happened",
+    ("agent.result.arrived", 1): "happened",
+    ("agent.turn.requested", 2): "recorded",
+    ("agent.turn.recorded", 1): "recorded",
+}
+
 # (executions seen by the other side, state of the action) when the next worker has gone as far as
 # it can by itself. `queryable` and `idempotent` have one effect always, `non_repeatable` at most.
 AFTER = {
@@ -77,29 +99,40 @@ SECOND = [
 ]  # fmt: skip
 QUERY_ONLY = {"agent.query.begin", "tool.queried", "agent.query.end"}
 
-CASES = [
-    pytest.param(
-        kind,
-        f"{script} {effect}",
-        [point],
-        phase,
-        id=f"{kind}-{script}-{effect}-{point[0]}:{point[1]}",
-    )
-    for kind in KINDS
-    for effect in EFFECTS
-    for script, points in (("one", POINTS), ("quick", POINTS_AT_ONCE))
-    for point, phase in points.items()
-] + [
-    pytest.param(
-        kind, f"one {effect}", [("tool.after_effect", 1), second], "happened",
-        id=f"{kind}-{effect}-twice-{second[0]}",
-    )
-    for kind in KINDS
-    for effect in EFFECTS
-    for second in SECOND
-    if effect == "queryable" or second[0] not in QUERY_ONLY
-]  # fmt: skip
-SAMPLE = set(random.Random(6).sample([case.id for case in CASES], 32))
+
+def cases(scripts, twice, title=""):
+    """Deaths at one point of each script, and deaths of two workers one after the other."""
+    once = [
+        pytest.param(
+            kind, f"{script} {effect}", [point], phase,
+            id=f"{kind}-{script}-{effect}-{point[0]}:{point[1]}",
+        )
+        for kind in KINDS
+        for effect in EFFECTS
+        for script, points in scripts.items()
+        for point, phase in points.items()
+    ]  # fmt: skip
+    return once + [
+        pytest.param(
+            kind, f"{twice} {effect}", [("tool.after_effect", 1), second], "happened",
+            id=f"{kind}-{title}{effect}-twice-{second[0]}",
+        )
+        for kind in KINDS
+        for effect in EFFECTS
+        for second in SECOND
+        if effect == "queryable" or second[0] not in QUERY_ONLY
+    ]  # fmt: skip
+
+
+def sample(found, count):
+    """The same ones everywhere."""
+    return set(random.Random(6).sample([case.id for case in found], count))
+
+
+AWAITED = cases({"one": POINTS, "quick": POINTS_AT_ONCE}, "one")
+AT_ONCE = cases({"quick_now": POINTS_NOW, "one_now": POINTS_NOW_ASKED}, "quick_now", "now-")
+CASES = AWAITED + AT_ONCE
+SAMPLE = sample(AWAITED, 32) | sample(AT_ONCE, 24)
 
 
 async def executions(socket, action):
@@ -150,9 +183,10 @@ def test_killed_at(place, goal, faults, phase, worker, socket):
     asyncio.run(go_on(run_id))
 
 
-def test_every_point_of_the_table_is_in_the_sample_for_some_effect():
-    """The seeded sample goes over every phase and both databases."""
-    phases = {c.values[3] for c in CASES if c.id in SAMPLE}
-    kinds = {c.values[0] for c in CASES if c.id in SAMPLE}
-    effects = {c.values[1].split()[1] for c in CASES if c.id in SAMPLE}
+@pytest.mark.parametrize("found", [AWAITED, AT_ONCE], ids=["awaited", "at once"])
+def test_the_sample_has_everything_of_the_table(found):
+    """The seeded sample goes over every phase, effect and both databases."""
+    phases = {c.values[3] for c in found if c.id in SAMPLE}
+    kinds = {c.values[0] for c in found if c.id in SAMPLE}
+    effects = {c.values[1].split()[1] for c in found if c.id in SAMPLE}
     assert (phases, kinds, effects) == (set(AFTER), set(KINDS), set(EFFECTS))

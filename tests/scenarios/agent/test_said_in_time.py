@@ -12,8 +12,8 @@ from tests.scenarios.agent.test_endings import Door, bodies, gate, kinds
 
 from proctor.agent.context import messages
 from proctor.agent.core.budgets import Limits
+from proctor.agent.driving.claiming import OldPermissions
 from proctor.agent.driving.recorder import LostRun
-from proctor.agent.driving.recovery import OldPermissions
 from proctor.agent.permissions import Permissions, Rule, Ruling
 from proctor.agent.policy import Policy, Proposal
 from proctor.agent.tools import Effect

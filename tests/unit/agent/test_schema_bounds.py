@@ -127,3 +127,57 @@ def test_usual_schemas_are_within_the_bounds():
     escaped = {"$ref": "#/$defs/a~1b%20c", "$defs": {"a/b c": {"required": ["x"]}}}
     assert Schema(escaped).problem({"x": 1}) is None
     assert Schema(escaped).problem({}) is not None
+
+
+# As the libraries make them that MCP servers are written with.
+SENT = {
+    "Pydantic": {
+        "$defs": {
+            "Kind": {"enum": ["food", "transport"], "title": "Kind", "type": "string"},
+            "Query": {
+                "properties": {"kind": {"$ref": "#/$defs/Kind", "description": "which"}},
+                "required": ["kind"],
+                "type": "object",
+            },
+        },
+        "properties": {"query": {"$ref": "#/$defs/Query"}},
+        "required": ["query"],
+        "type": "object",
+    },
+    "zod-to-json-schema, back to the first use": {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {
+            "first": {"type": "object", "properties": {"kind": {"enum": ["food"]}}},
+            "query": {"$ref": "#/properties/first", "required": ["kind"]},
+            "operations": {"type": "array", "items": {"anyOf": [
+                {"type": "object", "properties": {"at/of": {"type": "string"}}},
+                {"$ref": "#/properties/operations/items/anyOf/0/properties/at~1of"},
+            ]}},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+    "zod 4, with names and a recursion": {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {"query": {"$ref": "#/$defs/__schema0"}, "more": {"$ref": "#"}},
+        "required": ["query"],
+        "$defs": {"__schema0": {"id": "query", "type": "object", "properties": {
+            "kind": {"type": "string", "enum": ["food"]}}, "required": ["kind"]}},
+    },
+    "put together": {
+        "type": "object",
+        "allOf": [{"$ref": "#/definitions/base"}],
+        "definitions": {"base": {"type": "object", "properties": {"query": {"type": "object",
+            "properties": {"kind": {"const": "food"}}}}, "required": ["query"]}},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("made_by", SENT)
+def test_references_as_servers_send_them_are_followed(made_by):
+    schema = Schema(SENT[made_by])
+    assert schema.problem({"query": {"kind": "food"}}) is None
+    assert "the arguments do not fit" in schema.problem({"query": {"kind": 7}})
+    assert "the arguments do not fit" in schema.problem({})

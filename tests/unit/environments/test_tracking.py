@@ -2,12 +2,13 @@
 
 import asyncio
 import os
+import secrets
 import subprocess
 import sys
 
 import pytest
 
-from proctor.environments import cgroups, tracking
+from proctor.environments import cgroups, proctable, tracking
 
 READS = "import sys; sys.stdin.read()"
 
@@ -25,9 +26,9 @@ def folder(need, request, monkeypatch):
     assert not os.path.exists(made)
 
 
-def started(program=READS):
+def started(program=READS, *words):
     return subprocess.Popen(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", program, *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
@@ -108,3 +109,127 @@ def test_groups_are_made_below_the_drivers_own(tmp_path, monkeypatch):
     ]
     monkeypatch.setattr(cgroups, "_MOUNTS", str(tmp_path / "none"))
     assert cgroups.own_places() == []
+
+
+# --- what dead drivers leave
+
+MAKES = """
+import sys
+from proctor.environments import tracking
+tracking.place = lambda: sys.argv[1]
+print(tracking.new_group(), flush=True)
+"""
+
+
+@pytest.fixture
+def ours(need, monkeypatch):
+    """A place that nobody else sweeps."""
+    need(tracking.place(), "no control group can be made here")
+    made = f"{tracking.place()}/proctor-test-{secrets.token_hex(6)}"
+    os.mkdir(made)
+    monkeypatch.setattr(tracking, "place", lambda: made)
+    yield made
+    asyncio.run(tracking.end(made))
+
+
+@pytest.fixture
+def orphan(ours):
+    """A group whose driver has ended."""
+    argv = [sys.executable, "-c", MAKES, ours]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.strip()
+
+
+def test_an_empty_group_of_a_dead_driver_is_swept(orphan):
+    assert tracking.is_group(orphan)
+    assert os.path.isdir(orphan)
+    assert tracking.sweep() == [orphan]
+    assert not os.path.exists(orphan)
+    assert tracking.sweep() == []
+
+
+def test_who_is_in_the_group_of_a_dead_driver_is_left_alone(orphan):
+    """It may have been left running on purpose; the group goes when it has ended."""
+    inner = f"{orphan}/inner"
+    with started() as process:
+        assert tracking.take_in(orphan, process.pid)
+        os.mkdir(inner)
+        assert tracking.sweep() == []
+        assert os.path.isdir(inner)
+        assert process.poll() is None
+        process.stdin.close()
+        process.wait(10)
+    assert tracking.sweep() == [orphan]
+
+
+def test_groups_of_living_drivers_are_left_alone(ours):
+    made = tracking.new_group()
+    with started(MAKES + READS, ours) as process:
+        theirs = process.stdout.readline().decode().strip()
+        assert tracking.sweep() == []
+        assert os.path.isdir(made)
+        assert os.path.isdir(theirs)
+        process.stdin.close()
+        process.wait(10)
+    assert tracking.sweep() == [theirs]
+    assert os.path.isdir(made)
+
+
+def test_what_was_left_with_somebody_in_it_is_swept_when_they_have_ended(ours):
+    made = tracking.new_group()
+    with started() as process:
+        assert tracking.take_in(made, process.pid)
+        tracking.leave(made)
+        assert tracking.sweep() == []
+        process.stdin.close()
+        process.wait(10)
+    assert tracking.sweep() == [made]
+    empty = tracking.new_group()
+    tracking.leave(empty)
+    assert not os.path.exists(empty)
+
+
+def test_a_new_group_sweeps_at_most_once_in_a_while(orphan, monkeypatch):
+    monkeypatch.setattr(tracking, "_swept", {})
+    made = tracking.new_group()
+    assert not os.path.exists(orphan)
+    sweeps = []
+    monkeypatch.setattr(tracking, "sweep", lambda: sweeps.append(1))
+    assert tracking.remove_empty(made)
+    assert tracking.remove_empty(tracking.new_group())
+    assert sweeps == []
+    monkeypatch.setattr(tracking, "_SWEEP_S", 0.0)
+    assert tracking.remove_empty(tracking.new_group())
+    assert sweeps == [1]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "proctor-agent-1-1-0123456789ab.4026531836.another-boot",
+        "proctor-agent-{pid}-1-0123456789ab.{namespace}.{boot}",
+        "proctor-agent-999999999-1-0123456789ab.{namespace}.{boot}",
+    ],
+    ids=["another boot", "a later process of its number", "no process"],
+)
+def test_whose_driver_is_dead(name):
+    here = {"namespace": proctable.pid_namespace(), "boot": proctable.boot_id()}
+    name = name.format(pid=os.getpid(), **here).replace("another-boot", "a" * 36)
+    assert tracking._is_of_the_dead(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "proctor-agent-999999999-1-0123456789ab.1.{boot}",
+        "proctor-agent-{pid}-{ticks}-0123456789ab.{namespace}.{boot}",
+        "proctor-agent-" + "0" * 24,
+        "proctor-999999999-1-0123456789ab.{namespace}.{boot}",
+        "proctor-agent-999999999-1-0123456789ab.{namespace}.{boot}/x",
+        "system.slice",
+    ],
+)
+def test_whose_driver_is_not_known_to_be_dead(name):
+    ticks = proctable.start_ticks(os.getpid())
+    here = {"namespace": proctable.pid_namespace(), "boot": proctable.boot_id(), "ticks": ticks}
+    assert not tracking._is_of_the_dead(name.format(pid=os.getpid(), **here))

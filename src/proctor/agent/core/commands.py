@@ -55,6 +55,10 @@ class GiveUp(Command, frozen=True, gc=False):
     reason: str
 
 
+class HoldBack(Command, frozen=True, gc=False):
+    """Too many workers died of the run: a person has to resume it."""
+
+
 class Move(Command, frozen=True, gc=False):
     """`event`: started, block, unblock, suspend, resume."""
 

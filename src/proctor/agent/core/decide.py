@@ -13,6 +13,7 @@ from proctor.agent.core import decide_ending as ending
 from proctor.agent.core import decide_waits as waits
 from proctor.agent.core import events as ev
 from proctor.agent.core.budgets import NOTHING, Cost, flaw
+from proctor.agent.core.deaths import BY_RUNTIME, GIVEN_UP, told
 from proctor.agent.core.deciding import Decision, cannot, effects_of, op_key, refuse
 from proctor.agent.core.evolve import fold
 from proctor.agent.core.view import View
@@ -70,7 +71,16 @@ def _give_up(view: View, command: cmd.GiveUp, now_ms: int) -> Decision:
     given_up = ev.RunGivenUp(command.owner, command.reason)
     if view.owner is None:
         return (given_up,)
-    return (given_up, ev.RunReleased(view.owner, "given up"))
+    return (given_up, ev.RunReleased(view.owner, GIVEN_UP))
+
+
+def _hold_back(view: View, command: cmd.HoldBack, now_ms: int) -> Decision:
+    if not view.held or view.ended or view.trouble or view.state == "suspended":
+        return refuse("state", f"the run is {view.state}, and {view.deaths} workers died of it")
+    given_up = ev.RunGivenUp(view.owner or "", told(view.deaths))
+    if "suspend" not in RUN.table[view.state]:
+        return (given_up,)
+    return (given_up, ev.RunMoved("suspend", given_up.reason, BY_RUNTIME))
 
 
 def _move(view: View, command: cmd.Move, now_ms: int) -> Decision:
@@ -280,6 +290,7 @@ _RULES: dict[type[cmd.Command], Callable[[View, Any, int], Decision]] = {
     cmd.Claim: _claim,
     cmd.Release: _release,
     cmd.GiveUp: _give_up,
+    cmd.HoldBack: _hold_back,
     cmd.Move: _move,
     cmd.Receive: _receive,
     cmd.ChangeEpoch: _change_epoch,

@@ -15,6 +15,7 @@ from proctor.agent.core import events as ev
 from proctor.agent.core import evolve_actions as on
 from proctor.agent.core.answers import expiry
 from proctor.agent.core.budgets import Budgets, Cost, Limits
+from proctor.agent.core.deaths import after
 from proctor.agent.core.evolve_actions import Changes
 from proctor.agent.core.view import CancelView, TurnView, View
 from proctor.kernel.agent_states import RUN
@@ -53,6 +54,8 @@ def _take(own: View, event: ev.AgentEvent, at_ms: int) -> None:
         changes["last_ms"] = at_ms
         if own.owner is not None:
             changes["budgets"] = changes.get("budgets", own.budgets).charge_wall(passed)
+    if own.deaths and "deaths" not in changes:
+        changes["deaths"] = after(own.deaths, event)
     changes["version"] = own.version + 1
     for name, value in changes.items():  # `own` is nobody else's yet
         force_setattr(own, name, value)
@@ -78,7 +81,8 @@ def _created(view: View, event: ev.RunCreated, at_ms: int) -> Changes:
 
 
 def _claimed(view: View, event: ev.RunClaimed, at_ms: int) -> Changes:
-    return {"owner": event.owner, "fence": event.fence, "trouble": ""}
+    deaths = view.deaths + event.recovered
+    return {"owner": event.owner, "fence": event.fence, "trouble": "", "deaths": deaths}
 
 
 def _given_up(view: View, event: ev.RunGivenUp, at_ms: int) -> Changes:

@@ -99,6 +99,7 @@ def _run_differs(before: View, view: View) -> bool:
         or before.cancel is not view.cancel
         or before.config_digest != view.config_digest
         or before.epoch != view.epoch
+        or before.deaths != view.deaths
         or not before.version
     )
 
@@ -109,6 +110,7 @@ def _run_values(view: View) -> dict[str, Value]:
         "config_digest": view.config_digest,
         "permission_epoch": view.epoch,
         "cancel_seq": None if view.cancel is None else view.cancel.seq,
+        "body": {"deaths": view.deaths} if view.deaths else {},
     }
 
 

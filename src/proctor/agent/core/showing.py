@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from proctor.agent.core.deaths import told
 from proctor.agent.core.view import ActionView, View, WaitView
 
 _WHO = {
@@ -16,6 +17,9 @@ def next_moves(view: View) -> list[dict[str, Any]]:
     found = [_wait(view, wait) for wait in view.waiting()]
     asked = {wait.action for wait in view.waiting()}
     found += [_action(a) for a in view.unfinished() if a.id not in asked]
+    if view.held and view.state == "suspended":
+        does = "mends what its workers died of, then resumes the run"
+        return [_entry("run", "person", does, {"reason": told(view.deaths)}), *found]
     if view.trouble:
         does = "mends what stopped its worker, then starts a worker again"
         return [_entry("run", "person", does, {"reason": view.trouble}), *found]

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from proctor.agent.core.budgets import Budgets
+from proctor.agent.core.deaths import too_many
 from proctor.agent.core.locks import Access
 from proctor.agent.core.sequence import Sequence32
 from proctor.kernel.agent_states import ENDED_RUN_STATES, SETTLED_ACTION_STATES
@@ -106,6 +107,7 @@ class CancelView(Struct, frozen=True, gc=False):
 class View(Struct, frozen=True, gc=False):
     """A run as its log says it is. `version` is the seq of the last event it contains.
 
+    `deaths`: workers in a row that died while they drove it (`deaths.py`).
     `items` is the conversation in order: `("turn", number)`, `("message", text)` and `("judged",
     reasons)`. `open_actions` and `open_waits` are short; everything else grows without copying.
     """
@@ -140,6 +142,12 @@ class View(Struct, frozen=True, gc=False):
     cancel: CancelView | None = None
     grants: Mapping[str, int | None] = field(default_factory=dict)
     revision: str = ""
+    deaths: int = 0
+
+    @property
+    def held(self) -> bool:
+        """Whether too many workers died of it: no code of its policy or tools is run any more."""
+        return too_many(self.deaths)
 
     @property
     def ended(self) -> bool:

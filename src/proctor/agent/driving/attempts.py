@@ -82,7 +82,7 @@ async def _read_mail(desk: Desk) -> None:
     """Look for what came in while a tool's own code was awaited: a cancellation that was
     acknowledged by now must be read before anything starts."""
     desk.asked_tools = desk.mail = False
-    if await desk.recorder.journal.inbox_pending(desk.view.run_id):
+    if await desk.recorder.journal.inbox_pending(desk.view.run_id, limit=1):
         desk.mail = True
 
 

@@ -3,10 +3,12 @@
 import asyncio
 
 from proctor.agent.core import commands as cmd
+from proctor.agent.core.deaths import HANDED_OVER
 from proctor.agent.core.decide_actions import unresolved
 from proctor.agent.core.view import View
 from proctor.agent.driving.attempts import start_ready
 from proctor.agent.driving.children import ensure_children
+from proctor.agent.driving.claiming import claim_unread, take_lease
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.failing import is_its_own, record_failure
 from proctor.agent.driving.finishing import finish, time_left
@@ -14,16 +16,15 @@ from proctor.agent.driving.intake import look_again, take_in
 from proctor.agent.driving.judging import no_more, verify
 from proctor.agent.driving.loading import read_view
 from proctor.agent.driving.recorder import LostRun, Recorder
-from proctor.agent.driving.recovery import take_over
-from proctor.agent.driving.seam import call, said
+from proctor.agent.driving.recovery import settle_in, take_over
+from proctor.agent.driving.seam import said
 from proctor.agent.driving.settling import ask_unknown
 from proctor.agent.driving.snapshots import is_due, keep_snapshot
-from proctor.agent.driving.turns import next_turn
+from proctor.agent.driving.turns import LEFT, next_turn
 from proctor.agent.setup import Hub, Setup
 from proctor.kernel.errors import ProctorError, StorageError
 from proctor.kernel.faults import fault_point
-from proctor.store.journal.contract import Lease
-from proctor.store.leases import is_dead
+from proctor.store.journal.contract import Lease, RunRow
 
 _BACKLOG = 64  # events that are decided and not yet durable, at most between two steps
 _EARLY = 3  # a lease is renewed at a third of its time
@@ -60,6 +61,11 @@ class Coordinator:
         """Whether the run is being ended: it may wait for its subtasks to be cancelled."""
         return self._desk is not None and self._desk.view.state == "finishing"
 
+    @property
+    def deaths(self) -> int | None:
+        """How many workers in a row died of the run; None when it is not known yet."""
+        return None if self._desk is None else self._desk.view.deaths
+
     async def drive(self) -> View:
         """Drive the run until it ends, can only wait, or is handed over; the view then.
 
@@ -67,8 +73,10 @@ class Coordinator:
         StorageError, and whatever the run made fail; that is recorded in its log.
         """
         asked = self._setup.clock.monotonic()
-        lease = await self._claim()
+        lease, before = await self._claim()
         try:
+            if before is not None:
+                await claim_unread(self._setup, before, lease)
             desk = await self._open(lease, asked)
         except BaseException as error:
             await self._give_up(lease, error)
@@ -101,17 +109,12 @@ class Coordinator:
             # Only now, when nothing of this run is under way here, may another begin.
             await self._setup.journal.release(desk.recorder.lease)
 
-    async def _claim(self) -> Lease:
-        journal, ttl_s = self._setup.journal, self._setup.timing.lease_ttl_s
-        lease = await journal.claim(self._run_id, self._owner, ttl_s)
-        if lease is None:
-            row = await journal.run_row(self._run_id)
-            holder = row.owner if row is not None else None
-            if holder is not None and is_dead(holder):
-                lease = await journal.claim(self._run_id, self._owner, ttl_s, dead_owner=holder)
+    async def _claim(self) -> tuple[Lease, RunRow | None]:
+        """The lease, and the run as it was before if its owner had vanished."""
+        lease, before = await take_lease(self._setup, self._run_id, self._owner)
         if lease is None:
             raise RunIsOwned(f"run {self._run_id} is driven by another worker")
-        return lease
+        return lease, before
 
     async def _give_up(self, lease: Lease, error: BaseException) -> None:
         """Keep in the log why the run is given up, if it is the run's own fault, which is raised
@@ -126,9 +129,10 @@ class Coordinator:
     async def _open(self, lease: Lease, asked: float) -> Desk:
         """`asked`: when the lease was asked for, which is when its time began at the earliest."""
         setup = self._setup
+        fault_point("agent.log.begin")
         view = await read_view(setup.journal, self._run_id)
         recorder = Recorder(setup.journal, view, lease, setup.clock, setup.redactor)
-        desk = Desk(setup, self._hub, recorder, call(setup.policy, view.task))
+        desk = Desk(setup, self._hub, recorder)
         desk.kept_at = view.version
         desk.lease_until = asked + setup.timing.lease_ttl_s
         return desk
@@ -156,6 +160,8 @@ class Coordinator:
         await take_over(desk)
         while True:
             await take_in(desk)
+            if not desk.settled_in and not desk.view.held:  # a person has resumed it
+                await settle_in(desk)
             if desk.view.ended and not desk.mail and not desk.stays_on():
                 await desk.recorder.flush()
                 if await look_again(desk):
@@ -258,7 +264,7 @@ class Coordinator:
         if desk.busy:
             await self._stop_own(desk)
         if desk.view.owner is not None:
-            reason = desk.view.state if not desk.leave else "handed over"
+            reason = desk.view.state if not desk.leave else HANDED_OVER
             desk.recorder.must(cmd.Release(reason))
             fault_point("agent.release")
             await desk.recorder.flush()
@@ -273,12 +279,14 @@ class Coordinator:
         if desk.turn is not None and turn is not None:
             desk.turn.cancel()
             desk.turn = None
-            desk.recorder.apply(cmd.CloseTurn(turn.number, "the run was handed over"))
+            desk.recorder.apply(cmd.CloseTurn(turn.number, LEFT))
         for action in desk.view.unfinished("running"):
             await desk.dispatcher.stop(action.id, lambda answer, means: None)
         clock = self._setup.clock
         deadline = clock.monotonic() + self._setup.timing.grace_s
         while desk.dispatcher.running and clock.monotonic() < deadline:
+            await take_in(desk)  # or what has come in would keep it from sleeping
+            await desk.recorder.flush()
             await self._sleep(desk)
         await take_in(desk)
         for action in desk.view.unfinished("running"):  # whoever comes next has to find out

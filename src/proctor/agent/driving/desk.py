@@ -25,11 +25,12 @@ class Desk:
 
     view: View = property(attrgetter("recorder.view"))  # type: ignore[assignment]
 
-    def __init__(self, setup: Setup, hub: Hub, recorder: Recorder, policy: Policy) -> None:
+    def __init__(self, setup: Setup, hub: Hub, recorder: Recorder) -> None:
         self.setup = setup
         self.hub = hub
         self.recorder = recorder
-        self.policy = policy
+        self.policy: Policy  # made when the run is taken over, for one that is not held back
+        self.settled_in = False
         recorder.delivered = self._delivered
         timing = setup.timing
         run_on = lingering(setup.journal, recorder.view.run_id)

@@ -173,7 +173,7 @@ class Dispatcher:
         self.lingering.discard(execution)
         if execution.control_group and not execution.stopping:
             # What it left running on purpose keeps it; nothing is looked for there any more.
-            tracking.remove_empty(execution.control_group)
+            tracking.leave(execution.control_group)
         if execution.told or not execution.stopping:
             self._tell(execution)
 

@@ -1,9 +1,9 @@
 """A run whose driver failed: the reason is kept in its log, for whoever looks at it."""
 
 from proctor.agent.core import commands as cmd
+from proctor.agent.driving.claiming import OldPermissions
 from proctor.agent.driving.loading import RunUnreadable, load_view
 from proctor.agent.driving.recorder import LostRun, Recorder
-from proctor.agent.driving.recovery import OldPermissions
 from proctor.agent.driving.seam import said
 from proctor.agent.setup import Setup
 from proctor.kernel.errors import StorageError

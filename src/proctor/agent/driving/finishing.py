@@ -1,5 +1,7 @@
 """Cleaning up: what runs is stopped, what is unknown is asked for, what was done may be undone."""
 
+import math
+
 from proctor.agent.core import commands as cmd
 from proctor.agent.core.commands import Refusal
 from proctor.agent.core.view import ActionView
@@ -22,12 +24,16 @@ async def finish(desk: Desk) -> bool:
     before = desk.view.version
     if desk.closing_since is None:
         desk.closing_since = desk.setup.clock.monotonic() - _gone_before(desk)
+        if desk.view.held:  # its time is over: nothing more is asked or undone
+            desk.closing_since = -math.inf
         cancel_children(desk)
         fault_point("agent.finishing")
     _close_turn(desk)
     _stop_running(desk)
-    begun = ask_unknown(desk)
-    _undo(desk)
+    begun = False
+    if not desk.view.held:
+        begun = ask_unknown(desk)
+        _undo(desk)
     if desk.view.unfinished("ready") and time_left(desk) > 0:
         begun = await start_ready(desk) or begun
     if time_left(desk) <= 0:

@@ -11,6 +11,7 @@ from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.outcomes import Execution
 from proctor.agent.driving.stopping import stop_groups
 from proctor.environments import proctable, tracking
+from proctor.kernel.faults import fault_point
 
 
 class ExecutionStopped(Exception):
@@ -25,6 +26,7 @@ async def started_group(desk: Desk, execution: Execution, pgid: int) -> None:
     execution.groups.add(pgid)
     if not execution.control_group:
         execution.control_group = tracking.new_group() or ""
+        fault_point("agent.group.made")
     if execution.control_group:
         tracking.take_in(execution.control_group, pgid)
     if not _may_start(execution) or not await _recorded(desk, execution, pgid):

@@ -21,6 +21,9 @@ from proctor.kernel.digest import of_json
 from proctor.kernel.faults import fault_point
 from proctor.store.journal.contract import Message, StoredMessage
 
+PAGE = 64
+"""Messages that are read and applied at once."""
+
 
 async def take_in(desk: Desk) -> None:
     """Turn everything that has come in into events; what was acknowledged is durable after."""
@@ -39,13 +42,7 @@ async def take_in(desk: Desk) -> None:
     due = _due(desk)
     # What was acknowledged in time counts in time: mail is read before anything expires.
     if desk.mail or any(wait.kind != "timer" for wait in due):
-        desk.mail = False
-        messages = await desk.recorder.journal.inbox_pending(desk.view.run_id)
-        for message in messages:
-            _message(desk, message, await _objection(desk, message))
-        if messages:
-            await desk.recorder.flush()
-            fault_point("agent.inbox.applied")
+        await _read_mail(desk)
     _timers(desk, due)
 
 
@@ -147,6 +144,22 @@ def _timers(desk: Desk, due: list[WaitView]) -> None:
 
 
 # --- the inbox
+
+
+async def _read_mail(desk: Desk) -> None:
+    """Apply what was acknowledged, in order, a page an append: all of it, because a cancel may be
+    the last. Who is leaving leaves the rest to the next worker."""
+    desk.mail, after = False, 0
+    journal, run_id = desk.recorder.journal, desk.view.run_id
+    while page := await journal.inbox_pending(run_id, after=after, limit=PAGE):
+        for message in page:
+            _message(desk, message, await _objection(desk, message))
+        after = page[-1].number
+        await desk.recorder.flush()
+        fault_point("agent.inbox.applied")
+        if desk.leave:
+            desk.mail = True
+            return
 
 
 async def _objection(desk: Desk, message: StoredMessage) -> str | None:

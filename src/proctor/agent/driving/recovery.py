@@ -1,6 +1,8 @@
 """Taking a run over, in order; every step may be the last one of this process and is repeated by
 the next. Nothing is scheduled before all of it is done."""
 
+import asyncio
+
 from msgspec.structs import replace
 
 from proctor.agent.core import commands as cmd
@@ -8,31 +10,41 @@ from proctor.agent.core.locks import Mode
 from proctor.agent.core.view import ActionView
 from proctor.agent.driving.attempts import subject_of
 from proctor.agent.driving.children import ensure_children
+from proctor.agent.driving.claiming import check_rules
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.intake import revision_of, take_in
+from proctor.agent.driving.seam import call
 from proctor.agent.driving.stopping import control_groups, still_ours, stop_groups
-from proctor.agent.driving.turns import final_text
-from proctor.kernel.agent_states import RUN
-from proctor.kernel.errors import ProctorError
+from proctor.agent.driving.turns import LOST, final_text
+from proctor.environments import tracking
 from proctor.kernel.faults import fault_point
 
 
 async def take_over(desk: Desk) -> None:
     """From a fresh claim to the point where the run may go on."""
     recorder, lease = desk.recorder, desk.recorder.lease
-    _check_rules(desk)
-    recorder.must(cmd.Claim(lease.owner, lease.fence))
-    await recorder.flush()
+    check_rules(desk.setup, desk.view.run_id, desk.view.epoch, desk.view.state)
+    if desk.view.fence != lease.fence:
+        recorder.must(cmd.Claim(lease.owner, lease.fence))
+        await recorder.flush()
     fault_point("agent.claimed")
+    if desk.view.held:
+        await _hold_back(desk)
+    else:
+        await settle_in(desk)
+
+
+async def settle_in(desk: Desk) -> None:
+    """Everything of a take-over that asks the policy, a tool or the workspace."""
+    recorder = desk.recorder
+    desk.policy = call(desk.setup.policy, desk.view.task)
+    desk.settled_in = True
     _check_configuration(desk)
     changed_by = [a for a in desk.view.unfinished("running") if _writes_files(a)]
-    for action in desk.view.unfinished("running"):
-        await _lost(desk, action)
+    await _all_lost(desk)
     await _check_workspace(desk, changed_by)
     await _check_approvals(desk)
-    turn = desk.view.open_turn
-    if turn is not None:
-        recorder.must(cmd.CloseTurn(turn.number, "the worker that asked was lost"))
+    _close_turn(desk)
     await recorder.flush()
     fault_point("agent.recovered")
     await ensure_children(desk)
@@ -41,20 +53,20 @@ async def take_over(desk: Desk) -> None:
     fault_point("agent.recovery.done")
 
 
-class OldPermissions(ProctorError):
-    """The run was driven under newer permissions than this worker has: it may not go on here."""
+async def _hold_back(desk: Desk) -> None:
+    """Workers die of this run: what the last one left is stopped, people are heard, and nothing of
+    the run's own is executed before somebody resumes it."""
+    desk.recorder.apply(cmd.HoldBack())
+    await _all_lost(desk)
+    _close_turn(desk)
+    await desk.recorder.flush()
+    fault_point("agent.held_back")
 
-    code = "agent_old_permissions"
 
-
-def _check_rules(desk: Desk) -> None:
-    """A revoked permission stays revoked: older rules than the run has seen decide nothing."""
-    ours, seen = desk.setup.permissions.epoch, desk.view.epoch
-    if ours < seen and not RUN.is_final(desk.view.state):
-        raise OldPermissions(
-            f"run {desk.view.run_id} is under permissions of epoch {seen}, this worker has {ours}",
-            hint="start the worker with the newer permissions",
-        )
+def _close_turn(desk: Desk) -> None:
+    turn = desk.view.open_turn
+    if turn is not None:
+        desk.recorder.must(cmd.CloseTurn(turn.number, LOST))
 
 
 def _check_budget(desk: Desk) -> None:
@@ -69,6 +81,14 @@ def _check_budget(desk: Desk) -> None:
 def _check_configuration(desk: Desk) -> None:
     desk.recorder.apply(cmd.ChangeConfig(desk.setup.config_digest(desk.policy)))
     desk.recorder.apply(cmd.ChangeEpoch(desk.setup.permissions.epoch))
+
+
+async def _all_lost(desk: Desk) -> None:
+    running = desk.view.unfinished("running")
+    for action in running:
+        await _lost(desk, action)
+    if running:  # control groups that the worker made and no log names
+        await asyncio.to_thread(tracking.sweep)
 
 
 async def _lost(desk: Desk, action: ActionView) -> None:

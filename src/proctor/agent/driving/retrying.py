@@ -2,9 +2,9 @@
 to other workers. What failed once (a disk that was full, a service that was away) may work later;
 what fails for ever must not cost for ever."""
 
+from proctor.agent.core.deaths import MOST_RETRIES
 from proctor.kernel.clock import Clock
 
-MOST_RETRIES = 3
 _GROWTH = 4.0
 
 

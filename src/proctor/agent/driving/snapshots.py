@@ -29,7 +29,7 @@ _PLAIN = (
     "run_id", "version", "state", "task", "config_digest", "epoch", "on_unknown", "parent",
     "owner", "fence", "last_ms", "candidate", "corrections", "max_corrections", "aim",
     "aim_reason", "closing_ms", "trouble", "grants",
-    "revision",
+    "revision", "deaths",
 )  # fmt: skip
 _TUPLES = ("checks", "unsettled", "open_actions", "open_waits")
 

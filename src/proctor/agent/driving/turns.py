@@ -11,6 +11,8 @@ from proctor.agent.driving.seam import awaited, call, said
 from proctor.agent.policy import Policy, Proposal, TurnContext
 from proctor.kernel.faults import fault_point
 
+LOST, LEFT = "the worker that asked was lost", "the run was handed over"
+
 
 def final_text(view: View) -> str | None:
     """The candidate that the last turn gave and nobody has taken up yet, or None."""
@@ -22,13 +24,14 @@ def final_text(view: View) -> str | None:
 
 
 def failed_turns(view: View) -> int:
-    """How many of the last turns, without a break, had no reply."""
-    last = view.turns.last
-    if last is None or last.state != "closed":
-        return 0
-    count = 1
-    while count < len(view.turns) and view.turns[len(view.turns) - 1 - count].state == "closed":
-        count += 1
+    """How many of the last turns, without a break, had no reply. That a worker was lost, or left,
+    while it asked says nothing about the policy."""
+    count = 0
+    for index in range(len(view.turns) - 1, -1, -1):
+        turn = view.turns[index]
+        if turn.state != "closed":
+            break
+        count += turn.reason not in (LOST, LEFT)
     return count
 
 

@@ -136,6 +136,23 @@ def deny(
     raise typer.Exit(saying.deny(saying.Said(run, wait, where, by, as_json), reason))
 
 
+@agents.command("resume")
+def resume(
+    run: Run,
+    reason: Reason = "",
+    where: Where = None,
+    by: By = None,
+    as_json: flags.Json = False,
+) -> None:
+    """Let a run that is suspended or stopped go on, and its subtasks.
+
+    Example: proctor agent resume run-5f3a --reason "the worker has more memory now"
+    """
+    from proctor.cli.agent import saying
+
+    raise typer.Exit(saying.resume(saying.Said(run, "", where, by, as_json), reason))
+
+
 @agents.command("cancel")
 def cancel(
     run: Run,

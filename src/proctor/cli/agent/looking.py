@@ -192,6 +192,8 @@ def _move(run_id: str, move: Mapping[str, Any], again: str) -> Iterator[str]:
                    f"{counted(facts['attempts'], 'attempt')}")  # fmt: skip
     if facts.get("known"):
         yield _cut(f"         known: {one_line(jsontext.dumps(facts['known']))}")
+    if move["what"] == "run" and str(move["does"]).endswith("resumes the run"):
+        yield f"         {one_line(f'proctor agent resume {shlex.quote(run_id)}{again}')}"
     for way in _WAYS.get(facts.get("kind", ""), ()):
         verb, _, rest = way.partition(" ")
         words = ("proctor agent", verb, shlex.quote(run_id), str(move["what"]), rest + again)

@@ -11,6 +11,7 @@ from proctor.agent.core.view import View, WaitView
 from proctor.cli.agent.place import one, opened
 from proctor.cli.output import emit, one_line, say
 from proctor.kernel import jsontext
+from proctor.kernel.agent_states import RUN
 from proctor.kernel.errors import UsageError
 from proctor.store.journal.contract import Access, RunRow
 from proctor.store.leases import is_dead
@@ -99,6 +100,24 @@ def cancel(said: Said, reason: str, compensate: bool) -> int:
                 raise UsageError(f"run {said.run} has ended: {view.state}")
             await control.cancel(said.run, by=said.speaker, reason=reason, compensate=compensate)
             _tell(said, "cancel", row)
+
+    asyncio.run(sent())
+    return 0
+
+
+def resume(said: Said, reason: str) -> int:
+    """Let a suspended or stopped run go on."""
+
+    async def sent() -> None:
+        async with opened(said.where, Access.CONTROL) as control:
+            view, row = await one(control, said.run)
+            if "resume" not in RUN.table[view.state]:
+                raise UsageError(
+                    f"run {said.run} is {view.state}: nothing to resume",
+                    hint="only a run that is suspended or stopped is resumed",
+                )
+            await control.resume(said.run, by=said.speaker, reason=reason)
+            _tell(said, "resume", row)
 
     asyncio.run(sent())
     return 0

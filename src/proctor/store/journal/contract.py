@@ -22,8 +22,9 @@ database's own time on PostgreSQL, the machine's on SQLite.
 
 All methods are awaitable and may be called from any event loop, also at once. A call that is
 cancelled may still take effect; an append is repeated safely. Errors (`errors.py`): `UnknownRun`,
-`RunIsOver`, `ConstraintBroken`, `JournalReadOnly`, `JournalClosed`, `UnreadableEvent`, all of them
-`StorageError`s, which is also raised by itself when the database fails.
+`RunIsOver`, `MessageTooLong`, `ConstraintBroken`, `JournalReadOnly`, `JournalClosed`,
+`UnreadableEvent`, all of them `StorageError`s, which is also raised by itself when the database
+fails.
 """
 
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ from typing import Protocol
 
 from proctor.store.journal.values import (
     ALL_RUNS,
+    MOST_BODY_CHARS,
+    MOST_NAME_CHARS,
     Access,
     AnyRow,
     Appended,
@@ -57,6 +60,8 @@ from proctor.store.journal.values import (
 
 __all__ = [
     "ALL_RUNS",
+    "MOST_BODY_CHARS",
+    "MOST_NAME_CHARS",
     "Access",
     "AnyRow",
     "AppendResult",
@@ -182,12 +187,18 @@ class Journal(Protocol):
         """Put a message into a run's inbox, with a barrier; True if it is new, False if it was
         there already. Needs no lease. It is dated by the journal's clock, whatever the sender's
         says. A new one for a run in one of the states `unless` is not added: either whoever
-        appended that state finds it afterwards, or it raises RunIsOver. Raises UnknownRun."""
+        appended that state finds it afterwards, or it raises RunIsOver. Its body has at most
+        `MOST_BODY_CHARS` characters as JSON, its id and its kind `MOST_NAME_CHARS`, else
+        MessageTooLong (deliveries have no such limit). Raises UnknownRun."""
         ...
 
-    async def inbox_pending(self, run_id: str) -> list[StoredMessage]:
-        """Messages that nobody applied, by arrival. The owner applies one by an append with
-        `Row("inbox", {"message_id": …}, {"applied_seq": …})`."""
+    async def inbox_pending(
+        self, run_id: str, *, after: int = 0, limit: int | None = None
+    ) -> list[StoredMessage]:
+        """Messages with number > `after` that nobody applied, by arrival: all of them, or a page of
+        at most `limit`, shorter where they are long (empty only when there is none). One that
+        comes later may have a lower number than one that was read. The owner applies one by an
+        append with `Row("inbox", {"message_id": …}, {"applied_seq": …})`."""
         ...
 
     async def save_snapshot(self, run_id: str, fence: int, snapshot: Snapshot) -> bool:

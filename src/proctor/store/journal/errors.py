@@ -3,6 +3,7 @@
 StorageError
 ├── UnknownRun         no run of this id
 ├── RunIsOver          a message to a run in a state that its sender excluded
+├── MessageTooLong     a message that an inbox does not take; nothing was added
 ├── ConstraintBroken   an append that the tables refuse; nothing was changed
 ├── JournalReadOnly    a write on a journal that was opened for reading or control
 ├── JournalClosed      a call after `close`
@@ -24,6 +25,12 @@ class RunIsOver(StorageError):
     """The run is in a state in which nobody reads messages any more; nothing was added."""
 
     code = "agent_run_over"
+
+
+class MessageTooLong(StorageError):
+    """The message is longer than an inbox takes; nothing was added."""
+
+    code = "message_too_long"
 
 
 class ConstraintBroken(StorageError):

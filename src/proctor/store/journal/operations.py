@@ -4,21 +4,25 @@ import hashlib
 from collections.abc import Sequence
 
 from proctor.store.journal.contract import (
+    MOST_BODY_CHARS,
+    MOST_NAME_CHARS,
     Appended,
     AppendResult,
     Conflict,
     Lease,
+    Message,
     NewRun,
     Snapshot,
 )
 from proctor.store.journal.encoding import (
     integer,
     json_object,
+    message_cells,
     microseconds,
     moment,
     text,
 )
-from proctor.store.journal.errors import RunIsOver, UnknownRun
+from proctor.store.journal.errors import MessageTooLong, RunIsOver, UnknownRun
 from proctor.store.journal.jobs import Append, Params, Session
 
 PART_BYTES = 256 * 1024
@@ -119,6 +123,19 @@ def release(session: Session, lease: Lease) -> bool:
         (lease.run_id, lease.fence, lease.owner),
     )
     return bool(found)
+
+
+def bounded(message: Message) -> tuple[str, str, str]:
+    """Id, kind and body of a message for an inbox. Raises MessageTooLong."""
+    name, kind, body, _ = message_cells(message)
+    if len(body) > MOST_BODY_CHARS:
+        raise MessageTooLong(
+            f"a message of {len(body):,} characters of JSON, at most {MOST_BODY_CHARS:,} are taken",
+            hint="say it shorter, or name a file or an address that holds it",
+        )
+    if max(len(name), len(kind)) > MOST_NAME_CHARS:
+        raise MessageTooLong(f"the id and kind of a message have at most {MOST_NAME_CHARS} letters")
+    return name, kind, body
 
 
 def add_message(session: Session, run_id: str, cells: Params, unless: Sequence[str] = ()) -> bool:

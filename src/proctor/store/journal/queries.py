@@ -35,7 +35,7 @@ _CALLED = (
     " OR EXISTS (SELECT 1 FROM wait w WHERE w.run_no = run.run_no AND w.state = 'open'"
     " AND w.due_at <= ?))"
 )
-_MESSAGE = "SELECT run_id, message_id, kind, i.body, at, number, applied_seq"
+_PAGE_CHARS = 4 * 2**20  # of messages that are decoded at once
 
 
 def run_row(session: Session, run_id: str) -> RunRow | None:
@@ -156,17 +156,24 @@ def due_waits(session: Session, before: datetime, limit: int) -> list[tuple[str,
     return [(values[0], read_row("wait", names, values[1:])) for values in found]
 
 
-def pending(session: Session, run_id: str) -> list[StoredMessage]:
-    """Messages that nobody applied."""
-    found = session.rows(
-        f"{_MESSAGE} FROM inbox i JOIN run USING (run_no)"
-        " WHERE run_id = ? AND applied_seq IS NULL ORDER BY number",
-        (run_id,),
+def pending(session: Session, run_id: str, after: int, limit: int | None) -> list[StoredMessage]:
+    """Messages that nobody applied, or a page of them that memory is sure to hold."""
+    sql = (
+        "SELECT message_id, kind, body, at, number FROM inbox WHERE applied_seq IS NULL"
+        " AND run_no = (SELECT run_no FROM run WHERE run_id = ?) AND number > ? ORDER BY number"
     )
-    return [
-        StoredMessage(v[0], v[1], v[2], jsontext.loads(v[3]), moment(v[4]), v[5], v[6])
-        for v in found
-    ]
+    bound: tuple[str | int, ...] = (run_id, after)
+    if limit is not None:
+        sql, bound = f"{sql} LIMIT ?", (*bound, limit)
+    found: list[StoredMessage] = []
+    chars = 0
+    for name, kind, body, at, number in session.rows(sql, bound):
+        chars += len(body)
+        if limit is not None and found and chars > _PAGE_CHARS:
+            break
+        loaded = jsontext.loads(body)
+        found.append(StoredMessage(run_id, name, kind, loaded, moment(at), number, None))
+    return found
 
 
 def snapshot(session: Session, run_id: str, version: str | None) -> Snapshot | None:

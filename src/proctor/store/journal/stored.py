@@ -29,7 +29,7 @@ from proctor.store.journal.contract import (
     StoredEvent,
     StoredMessage,
 )
-from proctor.store.journal.encoding import message_cells, microseconds, text
+from proctor.store.journal.encoding import microseconds, text
 from proctor.store.journal.errors import JournalReadOnly
 from proctor.store.journal.jobs import Append, Call, Session
 from proctor.store.journal.lane import Lane
@@ -171,15 +171,17 @@ class StoredJournal:
 
     async def inbox_add(self, message: Message, *, unless: Sequence[str] = ()) -> bool:
         """See Journal."""
-        run_id, cells = text(message.run_id), (*message_cells(message)[:-1], self._now_us())
+        run_id, cells = text(message.run_id), (*operations.bounded(message), self._now_us())
         return await self._write(
             "inbox", lambda s: operations.add_message(s, run_id, cells, unless), run_id,
             barrier=True, needs=Access.CONTROL,
         )  # fmt: skip
 
-    async def inbox_pending(self, run_id: str) -> list[StoredMessage]:
+    async def inbox_pending(
+        self, run_id: str, *, after: int = 0, limit: int | None = None
+    ) -> list[StoredMessage]:
         """See Journal."""
-        return await self._read(lambda s: queries.pending(s, run_id))
+        return await self._read(lambda s: queries.pending(s, run_id, after, limit))
 
     async def save_snapshot(self, run_id: str, fence: int, snapshot: Snapshot) -> bool:
         """See Journal."""

@@ -131,6 +131,12 @@ class FormedRow(Struct, frozen=True, gc=False):
 AnyRow: TypeAlias = Row | FormedRow
 
 
+MOST_BODY_CHARS = 256 * 1024
+"""Characters of JSON in a message that somebody puts into an inbox."""
+MOST_NAME_CHARS = 500
+"""Characters of such a message's id, and of its kind."""
+
+
 class Message(Struct, frozen=True, gc=False):
     """An entry for a run's inbox: an answer, an approval, a request to cancel, a child's result.
 

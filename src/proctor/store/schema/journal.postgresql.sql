@@ -87,7 +87,7 @@ CREATE TABLE inbox (
     UNIQUE (run_no, message_id)
 );
 
-CREATE INDEX inbox_pending ON inbox (run_no) WHERE applied_seq IS NULL;
+CREATE INDEX inbox_pending ON inbox (run_no, number) WHERE applied_seq IS NULL;
 
 CREATE TABLE process (
     run_no BIGINT NOT NULL,

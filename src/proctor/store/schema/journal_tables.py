@@ -151,7 +151,7 @@ INBOX = Table(
     _json("body"), _moment("at"), _optional_integer("applied_seq"),
     UniqueConstraint("run_no", "message_id"),
 )  # fmt: skip
-Index("inbox_pending", INBOX.c.run_no, sqlite_where=INBOX.c.applied_seq.is_(None),
+Index("inbox_pending", INBOX.c.run_no, INBOX.c.number, sqlite_where=INBOX.c.applied_seq.is_(None),
       postgresql_where=INBOX.c.applied_seq.is_(None))  # fmt: skip
 
 SNAPSHOT = Table(

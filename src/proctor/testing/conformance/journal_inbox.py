@@ -6,8 +6,23 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from proctor.store.journal.contract import Access, Journal, NewRun, Row, RunFilter, Snapshot
-from proctor.store.journal.errors import JournalClosed, JournalReadOnly, RunIsOver, UnknownRun
+from proctor.store.journal.contract import (
+    MOST_BODY_CHARS,
+    MOST_NAME_CHARS,
+    Access,
+    Journal,
+    NewRun,
+    Row,
+    RunFilter,
+    Snapshot,
+)
+from proctor.store.journal.errors import (
+    JournalClosed,
+    JournalReadOnly,
+    MessageTooLong,
+    RunIsOver,
+    UnknownRun,
+)
 from proctor.testing.clock import FakeClock
 from proctor.testing.conformance.journal_base import (
     NOW,
@@ -39,6 +54,57 @@ class InboxCases(JournalCases):
             assert not await journal.inbox_add(message("r", "m1"))
             (row, _) = await journal.read_rows("inbox", "r")
             assert row.values["applied_seq"] == 1
+
+        self.check(case)
+
+    def test_messages_are_read_in_pages(self) -> None:
+        """However many wait, whoever reads them holds a page."""
+
+        async def case(journal: Journal) -> None:
+            await owned(journal)
+            await owned(journal, "other")
+            for number in range(7):
+                await journal.inbox_add(message("r", f"m{number}"))
+                await journal.inbox_add(message("other", f"o{number}"))
+            assert await journal.inbox_pending("r", limit=0) == []
+            seen, after = [], 0
+            while page := await journal.inbox_pending("r", after=after, limit=3):
+                assert len(page) <= 3
+                seen += [m.message_id for m in page]
+                after = page[-1].number
+            assert seen == [f"m{number}" for number in range(7)]
+            assert [m.message_id for m in await journal.inbox_pending("r", limit=1)] == ["m0"]
+            assert len(await journal.inbox_pending("r")) == 7
+
+        self.check(case)
+
+    def test_a_page_of_long_messages_is_short_and_never_empty(self) -> None:
+        async def case(journal: Journal) -> None:
+            lease = await owned(journal)
+            long = {"text": "x" * 3 * 2**20}  # a delivery: of other runs, without a limit
+            sent = [message("r", f"m{number}", long) for number in range(3)]
+            await put(journal, lease, 0, event("a"), deliveries=sent)
+            first = await journal.inbox_pending("r", limit=100)
+            assert [m.message_id for m in first] == ["m0"]
+            rest = await journal.inbox_pending("r", after=first[-1].number, limit=100)
+            assert [m.message_id for m in rest] == ["m1"]
+            assert len(await journal.inbox_pending("r")) == 3
+
+        self.check(case)
+
+    def test_a_message_has_a_length_that_everybody_can_read(self) -> None:
+        async def case(journal: Journal) -> None:
+            await owned(journal)
+            room = MOST_BODY_CHARS - len('{"text":""}')
+            assert await journal.inbox_add(message("r", "m1", {"text": "x" * room}))
+            with pytest.raises(MessageTooLong, match="at most 262,144"):
+                await journal.inbox_add(message("r", "m2", {"text": "x" * (room + 1)}))
+            assert await journal.inbox_add(message("r", "n" * MOST_NAME_CHARS))
+            with pytest.raises(MessageTooLong, match="at most 500"):
+                await journal.inbox_add(message("r", "n" * (MOST_NAME_CHARS + 1)))
+            with pytest.raises(MessageTooLong):
+                await journal.inbox_add(replace(message("r", "m3"), kind="k" * 501))
+            assert len(await journal.inbox_pending("r")) == 2
 
         self.check(case)
 
