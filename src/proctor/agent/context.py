@@ -82,6 +82,14 @@ class Told(Sequence[Message]):
     def __iter__(self) -> Iterator[Message]:
         return iter(self.messages)
 
+    def __eq__(self, other: object) -> bool:
+        return self.messages == other if isinstance(other, list) else self is other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __add__(self, other: Sequence[Message]) -> list[Message]:
+        return [*self.messages, *other]
+
     @property
     def messages(self) -> list[Message]:
         """All of them, made once."""

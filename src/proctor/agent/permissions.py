@@ -6,6 +6,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
 
+from proctor.kernel import jsontext
 from proctor.kernel.digest import of_json
 
 
@@ -43,7 +44,7 @@ class Permissions:
             if not fnmatchcase(tool, rule.pattern):
                 continue
             try:
-                fits = rule.when is None or rule.when(arguments)
+                fits = rule.when is None or rule.when(jsontext.copied(arguments))
             except Exception:  # noqa: BLE001 - the arguments are an agent's
                 return Ruling.DENY
             if fits:

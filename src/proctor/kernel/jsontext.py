@@ -6,7 +6,7 @@ Integers keep all their digits. An integer with more digits than Python converts
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
@@ -176,6 +176,33 @@ def _sanitized(value: Any, depth: int, left: list[int]) -> Any:
             }
         return [_sanitized(v, depth - 1, left) for v in value]
     return text_of(value)
+
+
+_LARGE = 2**63
+
+
+def is_flat(value: dict[Any, Any]) -> bool:
+    """Whether it is JSON beyond doubt, as most arguments are: names with texts and whole
+    numbers. What is not may be JSON too."""
+    if len(value) > SANITIZED_VALUES:
+        return False
+    for name, item in value.items():
+        kind = type(item)
+        if type(name) is not str or (kind not in _AS_THEY_ARE and kind is not int):
+            return False
+        if kind is int and not -_LARGE <= item < _LARGE:
+            return False
+    return True
+
+
+def copied(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a JSON object of at most `SANITIZED_VALUES` values, for somebody who may change
+    it."""
+    plain = dict(value)
+    if is_flat(plain):
+        return plain
+    found: dict[str, Any] = sanitized(plain)
+    return found
 
 
 def text_of(value: Any) -> str:

@@ -22,8 +22,8 @@ _ACCEPTED = Form("action", _CHANGED.keys, (
 _ATTEMPT = ("action_id", "number")
 _STARTED = Form("attempt", _ATTEMPT, ("fence", "state", "started_seq", "started_at"))
 _ENDED = Form("attempt", _ATTEMPT, ("state", "ended_seq", "ended_at"))
-_FEW = 4
-"""Resources of an action whose text is kept for a while."""
+_FEW, _SHORT = 4, 200
+"""Resources of an action whose text is kept for a while, and characters of their paths."""
 _NEEDS_BARRIER = frozenset((
     ev.RunCreated, ev.RunClaimed, ev.CancelRequested, ev.RunEnded, ev.WaitClosed,
     ev.MessageReceived, ev.MessageRefused, ev.PermissionGranted, ev.EpochChanged,
@@ -120,7 +120,7 @@ def _action_row(action: ActionView, *, new: bool) -> FormedRow:
     changing = (action.id, action.state, action.attempts, last)
     if not new:
         return FormedRow(_CHANGED, changing)
-    few = len(action.resources) <= _FEW
+    few = len(action.resources) <= _FEW and all(len(a.path) <= _SHORT for a in action.resources)
     resources = _known_resources(action.resources) if few else _resources(action.resources)
     rest = (action.op_key, action.tool, action.tool_version, action.effect,
             arguments_digest(action.arguments), resources, action.call_id)  # fmt: skip

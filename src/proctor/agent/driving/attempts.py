@@ -13,6 +13,7 @@ from proctor.agent.driving.groups import started_group
 from proctor.agent.driving.needs import need_of, revision_of, unmet
 from proctor.agent.driving.outcomes import Execution
 from proctor.agent.driving.recorder import LostRun
+from proctor.agent.driving.seam import is_given
 from proctor.agent.permissions import Ruling, subject
 from proctor.agent.tools import Need, Tool, ToolContext
 from proctor.kernel.faults import fault_point
@@ -94,7 +95,7 @@ async def _look_at(desk: Desk, action: ActionView, subjects: dict[str, str | Non
     if tool is None:
         return
     ruling = desk.setup.permissions.ruling(action.tool, action.arguments)
-    if ruling is Ruling.ALLOW and type(tool).needs is Tool.needs:
+    if ruling is Ruling.ALLOW and not is_given(tool.needs, Tool.needs):
         subjects[action.id] = None
         return
     await _meet(desk, action, tool, ruling, subjects)
@@ -201,7 +202,7 @@ def child_id(action: ActionView) -> str:
 
 
 def _has_conditions(tool: Tool) -> bool:
-    return type(tool).preconditions is not Tool.preconditions
+    return is_given(tool.preconditions, Tool.preconditions)
 
 
 async def _unopposed(desk: Desk, action: ActionView, tool: Tool) -> bool:

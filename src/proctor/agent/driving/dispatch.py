@@ -12,10 +12,11 @@ from typing import Any
 
 from proctor.agent.driving.alarm import Alarm
 from proctor.agent.driving.outcomes import Ended, Execution, outcome_at_once, outcome_of
-from proctor.agent.driving.seam import awaited, call
+from proctor.agent.driving.seam import awaited, call, is_given
 from proctor.agent.driving.stopping import GRACE_S, stop_groups
 from proctor.agent.tools import Cancel, Tool, ToolResult
 from proctor.environments import tracking
+from proctor.kernel import jsontext
 from proctor.kernel.clock import Clock
 from proctor.kernel.faults import fault_point
 
@@ -93,7 +94,7 @@ class Dispatcher:
     def start(self, execution: Execution) -> None:
         """Begin; the attempt's start is in the log. It has ended then if its tool waits for
         nothing."""
-        if type(execution.tool).at_once is not Tool.at_once and self._at_once(execution):
+        if self._at_once(execution):
             return
         self.running[execution.action.id] = execution
         execution.began = self._clock.monotonic()
@@ -106,10 +107,14 @@ class Dispatcher:
     def _at_once(self, execution: Execution) -> bool:
         """Execute without a task; False: it has to be awaited."""
         action, began = execution.action, self._clock.monotonic()
-        fault_point("agent.execute.begin")
         found: object
         try:
-            found = call(execution.tool.at_once, action.op_key, action.arguments, execution.context)
+            at_once = execution.tool.at_once
+            if not is_given(at_once, Tool.at_once):
+                return False
+            fault_point("agent.execute.begin")
+            arguments = jsontext.copied(action.arguments)
+            found = call(at_once, action.op_key, arguments, execution.context)
         except Exception as error:  # noqa: BLE001 - somebody else's code: it is told as the outcome
             found = error
         if found is None:
@@ -208,7 +213,8 @@ class Dispatcher:
         action = execution.action
         fault_point("agent.execute.begin")
         execute = execution.tool.execute
-        result = await awaited(execute, action.op_key, action.arguments, execution.context)
+        arguments = jsontext.copied(action.arguments)
+        result = await awaited(execute, action.op_key, arguments, execution.context)
         fault_point("agent.execute.end")
         return result
 

@@ -13,6 +13,7 @@ from proctor.agent.driving.proposals import proposed
 from proctor.agent.driving.seam import call as ask
 from proctor.agent.driving.settling import ask_unknown
 from proctor.agent.tools import Compensation, ToolResult
+from proctor.kernel import jsontext
 from proctor.kernel.faults import fault_point
 from proctor.models.contract import ToolCall
 
@@ -138,7 +139,7 @@ def _undo(desk: Desk) -> None:
         desk.undone.add(action.id)
         result = ToolResult(action.text, action.evidence)
         try:
-            undo = ask(tool.compensate, action.arguments, result)
+            undo = ask(tool.compensate, jsontext.copied(action.arguments), result)
         except Exception:  # noqa: BLE001 - a tool's own code: then there is no compensation
             undo = None
         if isinstance(undo, Compensation):

@@ -18,7 +18,7 @@ TEXT_LIMIT = 100_000
 def need_of(tool: Tool, action: ActionView) -> Need | None:
     """The condition to be met first, or None. Raises ValueError saying what is wrong with it."""
     try:
-        need = call(tool.needs, action.arguments)
+        need = call(tool.needs, jsontext.copied(action.arguments))
         return None if need is None else _checked(need)
     except Exception as error:
         raise ValueError(f"needs: {said(error, 500)}") from error
@@ -53,7 +53,7 @@ async def revision_of(tool: Tool, action: ActionView) -> str:
     """What the tool's resource is now. Raises ValueError when that cannot be told."""
     try:
         async with asyncio.timeout(tool.timeout_s):
-            revision = await awaited(tool.revision, action.arguments)
+            revision = await awaited(tool.revision, jsontext.copied(action.arguments))
     except Exception as error:
         raise ValueError(f"its resource cannot be looked at: {said(error, 500)}") from error
     if type(revision) is not str:
@@ -65,6 +65,6 @@ async def unmet(tool: Tool, action: ActionView) -> str | None:
     """Why the world does not allow the action now, or None."""
     try:
         async with asyncio.timeout(tool.timeout_s):
-            return objection(await awaited(tool.preconditions, action.arguments))
+            return objection(await awaited(tool.preconditions, jsontext.copied(action.arguments)))
     except Exception as error:  # noqa: BLE001 - a tool's own code
         return f"its preconditions cannot be checked: {said(error, 500)}"

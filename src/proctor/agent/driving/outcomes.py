@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from proctor.agent.core.view import ActionView
-from proctor.agent.driving.seam import call, objection, said
+from proctor.agent.driving.seam import call, is_given, objection, said
 from proctor.agent.tools import (
     Cancel,
     Effect,
@@ -157,7 +157,7 @@ def _result(execution: Execution, head: tuple[str, int, int], result: Any, tool_
         text = f"the tool returned {type(result).__name__}, not ToolResult"
         return Ended(*head, "lost", text, tool_ms=tool_ms)
     problem = None
-    if type(execution.tool).verdict is not Tool.verdict:
+    if is_given(execution.tool.verdict, Tool.verdict):
         problem = _judged(execution, result)
     text, whole = cut(result.text)
     empty = type(result.evidence) is dict and not result.evidence
@@ -168,7 +168,9 @@ def _result(execution: Execution, head: tuple[str, int, int], result: Any, tool_
 def _judged(execution: Execution, result: ToolResult) -> str | None:
     """What the tool's own check says against a result."""
     try:
-        return objection(call(execution.tool.verdict, execution.action.arguments, result))
+        return objection(
+            call(execution.tool.verdict, jsontext.copied(execution.action.arguments), result)
+        )
     except Exception as error:  # noqa: BLE001 - a tool's own check failed: that is its verdict
         return f"its check failed: {said(error)}"
 

@@ -7,7 +7,15 @@ from typing import Any
 from proctor.agent.core import commands as cmd
 from proctor.agent.core.budgets import Cost, flaw
 from proctor.agent.core.locks import Access
-from proctor.agent.driving.seam import accesses, call, name_problem, objection, said, shown
+from proctor.agent.driving.seam import (
+    accesses,
+    call,
+    is_given,
+    name_problem,
+    objection,
+    said,
+    shown,
+)
 from proctor.agent.policy import Proposal
 from proctor.agent.tools import Tool, Toolbox
 from proctor.kernel import jsontext
@@ -77,28 +85,13 @@ def proposed(tools: Toolbox, one: ToolCall) -> cmd.ProposedCall:
     )
 
 
-_FLAT = frozenset((str, bool, type(None)))
-_LARGE = 2**63
-
-
-def _is_flat(given: dict[Any, Any]) -> bool:
-    """Whether it is JSON beyond doubt, as most arguments are: names with texts and numbers."""
-    for name, value in given.items():
-        kind = type(value)
-        if type(name) is not str or (kind not in _FLAT and kind is not int):
-            return False
-        if kind is int and not -_LARGE <= value < _LARGE:
-            return False
-    return True
-
-
 def _arguments(given: object) -> dict[str, Any] | None:
     """Arguments that are JSON, or None."""
     if not isinstance(given, Mapping):
         return None
     try:
         plain = dict(given)
-        if _is_flat(plain):
+        if jsontext.is_flat(plain):
             return plain
         arguments: dict[str, Any] = jsontext.sanitized(plain)
         return arguments if arguments == plain else None
@@ -111,8 +104,10 @@ def _examined(
 ) -> tuple[str | None, tuple[Access, ...]]:
     try:
         problem = tools.misfit(tool, arguments)
-        if problem is None and type(tool).problem is not Tool.problem:
-            problem = objection(call(tool.problem, arguments))
-        return problem, () if problem is not None else accesses(call(tool.resources, arguments))
+        if problem is None and is_given(tool.problem, Tool.problem):
+            problem = objection(call(tool.problem, jsontext.copied(arguments)))
+        if problem is not None:
+            return problem, ()
+        return None, accesses(call(tool.resources, jsontext.copied(arguments)))
     except Exception as error:  # noqa: BLE001 - a tool's own check on an agent's arguments
         return f"the arguments cannot be checked: {said(error, 500)}", ()

@@ -83,7 +83,8 @@ class Recorder:
         self.view = view
         self.lease = lease
         self._clock = clock
-        self._redactor = redactor if redactor is not None and redactor.knows_secrets else None
+        idle = type(redactor) is Redactor and not redactor.knows_secrets
+        self._redactor = None if idle else redactor
         self._wall_ms, self._read_at = now_ms(clock), int(clock.monotonic() * 1000)
         self._began_ms = self._wall_ms - self._read_at
         self._stored = view  # the view at the last append that was handed over

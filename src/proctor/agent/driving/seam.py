@@ -24,6 +24,12 @@ class Misbehaved(Exception):
     """Somebody else's code tried to end the worker, or cancelled itself."""
 
 
+def is_given(found: object, default: Callable[..., Any]) -> bool:
+    """Whether a method that was looked up on somebody else's object is not the default of its
+    base class: then there is something to call."""
+    return getattr(found, "__func__", None) is not default
+
+
 def call(function: Callable[..., T], *arguments: Any) -> T:
     """`function(*arguments)`; what is no Exception becomes Misbehaved."""
     try:

@@ -10,6 +10,7 @@ from proctor.agent.driving.outcomes import bounded, cut
 from proctor.agent.driving.seam import awaited, said
 from proctor.agent.driving.wholes import kept
 from proctor.agent.tools import Answer, QueryAnswer, Tool, ToolResult
+from proctor.kernel import jsontext
 from proctor.kernel.errors import StorageError
 from proctor.kernel.faults import fault_point
 
@@ -60,7 +61,9 @@ async def _ask(desk: Desk, action: ActionView, tool: Tool) -> None:
             fault_point("agent.query.begin")
             try:
                 async with asyncio.timeout(tool.timeout_s):
-                    answer = await awaited(tool.query, action.op_key, action.arguments)
+                    answer = await awaited(
+                        tool.query, action.op_key, jsontext.copied(action.arguments)
+                    )
                 settled = await _settled(desk, action, answer, asked)
             except StorageError as error:
                 desk.recorder.fail(error)

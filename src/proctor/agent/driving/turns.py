@@ -7,7 +7,7 @@ from proctor.agent.core.commands import Refusal
 from proctor.agent.core.view import View
 from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.proposals import checked, cost_problem, proposed_calls
-from proctor.agent.driving.seam import awaited, call, said
+from proctor.agent.driving.seam import awaited, call, is_given, said
 from proctor.agent.policy import Policy, Proposal, TurnContext
 from proctor.kernel.faults import fault_point
 
@@ -102,16 +102,15 @@ def _at_least_a_step(cost: Cost) -> Cost:
 
 
 def _worst_case(policy: Policy, given: Told) -> Cost:
-    if type(policy).worst_case is Policy.worst_case:
-        return ONE_STEP
-    return call(policy.worst_case, given.messages)
+    """What a turn costs at most, by the policy's word."""
+    worst_case = policy.worst_case
+    return call(worst_case, given.messages) if is_given(worst_case, Policy.worst_case) else ONE_STEP
 
 
 def _at_once(desk: Desk, given: Told, context: TurnContext) -> Proposal | BaseException | None:
-    if type(desk.policy).at_once is Policy.at_once:
-        return None
     try:
-        made = call(desk.policy.at_once, given, context)
+        at_once = desk.policy.at_once
+        made = call(at_once, given, context) if is_given(at_once, Policy.at_once) else None
     except Exception as error:  # noqa: BLE001 - recorded as the turn's end
         return error
     return None if made is None else checked(made)

@@ -36,13 +36,15 @@ RUN_COLUMNS = ("state", "config_digest", "permission_epoch", "cancel_seq", "body
 def microseconds(moment: datetime) -> int:
     """Microseconds since 1970. Raises ConstraintBroken for a moment without a time zone."""
     try:
-        return _microseconds(moment)
-    except TypeError:
+        if moment.tzinfo is UTC:  # of other zones, two moments of one wall time are equal
+            return _kept_microseconds(moment)
+        return (moment - _EPOCH) // _MICROSECOND
+    except (AttributeError, TypeError):
         raise ConstraintBroken(f"{moment!r} is not a moment with a time zone") from None
 
 
 @lru_cache(maxsize=64)  # what happens together is at one time
-def _microseconds(moment: datetime) -> int:
+def _kept_microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 

@@ -25,6 +25,7 @@ from proctor.store.journal.encoding import (
     shape_of_form,
     text,
 )
+from proctor.store.journal.errors import ConstraintBroken
 from proctor.store.schema.journal_columns import KEYS
 
 Params: TypeAlias = Sequence[Cell]
@@ -140,6 +141,8 @@ def _named(row: AnyRow) -> tuple[Any, ...]:
 def _merged(rows: Sequence[AnyRow]) -> list[AnyRow]:
     found: dict[tuple[Any, ...], AnyRow] = {}
     for row in rows:
+        if type(row) is FormedRow and len(row.cells) != row.form.width:
+            raise ConstraintBroken(f"{row.table}: {len(row.cells)} values in a row")
         name = _named(row)
         before = found.get(name)
         if before is not None:

@@ -37,7 +37,7 @@ class Encoded(Struct, frozen=True, gc=False):
     text: str
 
 
-class Event(Struct, frozen=True, gc=False):
+class Event(Struct, frozen=True):
     """Something that happened in a run, as the caller hands it in.
 
     `event_id` is made by the caller and unique in its run: it is how a repeated append is
@@ -67,7 +67,7 @@ class StoredEvent(Struct, frozen=True, gc=False):
     fence: int
 
 
-class Row(Struct, frozen=True, gc=False):
+class Row(Struct, frozen=True):
     """One row of a table of the view, identified by `key` within its run.
 
     Tables, their keys, and values (`!`: needed when the row is new):
@@ -107,6 +107,11 @@ class Form(Struct, frozen=True, eq=False):
     keys: tuple[str, ...]
     values: tuple[str, ...]
 
+    @property
+    def width(self) -> int:
+        """How many cells a row of it has."""
+        return len(self.keys) + len(self.values)
+
 
 class FormedRow(Struct, frozen=True, gc=False):
     """A `Row` whose columns are named by a form: for what is written with every append."""
@@ -137,7 +142,7 @@ MOST_NAME_CHARS = 500
 """Characters of such a message's id, and of its kind."""
 
 
-class Message(Struct, frozen=True, gc=False):
+class Message(Struct, frozen=True):
     """An entry for a run's inbox: an answer, an approval, a request to cancel, a child's result.
 
     `message_id` is made by the sender and unique in the run: the same message counts once. `at`
@@ -164,7 +169,7 @@ class StoredMessage(Struct, frozen=True, gc=False):
     applied_seq: int | None
 
 
-class NewRun(Struct, frozen=True, gc=False):
+class NewRun(Struct, frozen=True):
     """What a run begins with. `body` is free for the runtime."""
 
     run_id: str
@@ -207,7 +212,7 @@ class Lease(Struct, frozen=True, gc=False):
     until: datetime
 
 
-class Snapshot(Struct, frozen=True, gc=False):
+class Snapshot(Struct, frozen=True):
     """The view at `seq`. `version` names the code that made `body`: a reader that does not know it
     replays the log instead."""
 

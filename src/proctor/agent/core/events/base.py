@@ -14,8 +14,9 @@ from msgspec.structs import FieldInfo, fields
 
 from proctor.kernel.errors import StorageError
 
-VERSION = 2
-"""2: an accepted result and a turn that was known at once are one event each."""
+VERSION = 3
+"""2: an accepted result and a turn that was known at once are one event each. 3: an accepted action
+whose arguments are those of its call does not say so with a null."""
 Json = Mapping[str, Any]
 
 
