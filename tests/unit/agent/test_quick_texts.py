@@ -68,3 +68,13 @@ def test_the_key_of_an_action_is_the_digest_of_what_it_is_made_of(run_id, action
 def test_texts_are_known_by_the_arguments_themselves_and_not_by_where_they_lay():
     texts = {arguments_text({"n": number}) for number in range(1000)}
     assert texts == {f'{{"n":{number}}}' for number in range(1000)}
+
+
+def test_an_action_of_an_older_log_is_read():
+    body = {
+        "action": "a1", "turn": 1, "call_id": "c", "tool": "t", "tool_version": "1",
+        "effect": "pure", "arguments": None, "op_key": "k", "resources": [["read", "p"]],
+    }  # fmt: skip
+    found = ev.decode("action.accepted", 2, body)
+    assert (found.arguments, found.op_key, found.resources) == (None, "k", (["read", "p"],))
+    assert ev.VERSION == 3

@@ -55,6 +55,16 @@ def test_nothing_is_made_until_somebody_looks(monkeypatch):
     assert len(made) == 40
 
 
+def test_it_is_equal_to_and_added_to_as_the_list_it_stands_for():
+    *_, view = grown(3)
+    told, listed = Conversation().of(view), messages(view)
+    assert told == listed
+    assert listed == told
+    assert told != listed[:-1]
+    more = [{"role": "user", "content": "x"}]
+    assert told + more == listed + more
+
+
 @pytest.mark.parametrize("how", ["closed", "open"])
 def test_turns_without_a_reply_are_no_messages(how):
     run = Run()

@@ -1,6 +1,7 @@
 """Cases: what append promises."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 import pytest
@@ -37,6 +38,19 @@ HOSTILE = "a\0b \ud800 \U0001f600 ' \" ; DROP TABLE event; -- %s ? \\ \r\n\u2028
 
 _ATTEMPT = Form("attempt", ("action_id", "number"), ("fence", "state", "started_seq", "started_at"))
 _TURNED = Form("attempt", _ATTEMPT.keys[::-1], _ATTEMPT.values)
+
+
+class Autumn(tzinfo):
+    """A zone in the night in which the clocks are set back: its second half past two is later."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta:
+        return timedelta(hours=1 if moment is not None and moment.fold else 2)
+
+    def dst(self, moment: datetime | None) -> timedelta:
+        return self.utcoffset(moment) - timedelta(hours=1)
+
+    def tzname(self, moment: datetime | None) -> str:
+        return "local"
 
 
 class AppendCases(JournalCases):
@@ -180,6 +194,19 @@ class AppendCases(JournalCases):
 
         self.check(case)
 
+    def test_an_hour_that_comes_twice_is_two_moments(self) -> None:
+        autumn = datetime(2025, 10, 26, 2, 30, tzinfo=Autumn())
+        moments = [autumn, autumn.replace(fold=1), autumn.astimezone(UTC)]
+
+        async def case(journal: Journal) -> None:
+            lease = await owned(journal)
+            events = [Event(f"e{n}", "noted", 1, {}, at) for n, at in enumerate(moments)]
+            await put(journal, lease, 0, *events)
+            hours = [stored.at.astimezone(UTC).hour for stored in await journal.read_events("r")]
+            assert hours == [0, 1, 0]
+
+        self.check(case)
+
     def test_what_the_tables_refuse_changes_nothing_and_disturbs_nobody(self) -> None:
         async def case(journal: Journal) -> None:
             good, bad = await owned(journal, "good"), await owned(journal, "bad")
@@ -200,6 +227,7 @@ class AppendCases(JournalCases):
                 [FormedRow(_ATTEMPT, ("y", 1, 1, "o\0k", 1, NOW))],
                 [FormedRow(_ATTEMPT, ("y", 1, 1, "ok", 1, NOW.replace(tzinfo=None)))],
                 [FormedRow(_ATTEMPT, ("y", 1, 1, "ok", 1))],
+                [FormedRow(_ATTEMPT, ("y", 1, 1, "ok", 1))] * 2,
                 [FormedRow(_ATTEMPT, ("y", 1, 1, None, 1, NOW))],
                 [FormedRow(_TURNED, (1, "y", 1, "ok", 1, NOW))],
                 [FormedRow(Form("action", ("action_id",), ("state; DROP TABLE run",)), ("y", "x"))],
