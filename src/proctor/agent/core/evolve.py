@@ -6,7 +6,6 @@ nobody sees before all of them are in it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
 from typing import Any
 
 from msgspec.structs import force_setattr, replace
@@ -31,7 +30,7 @@ def fold(view: View, events: Sequence[ev.AgentEvent], at_ms: int) -> View:
     """The view after these events, which happened together. Raises IllegalTransition."""
     if not events:
         return view
-    own = copy(view)
+    own = replace(view)
     for event in events:
         _take(own, event, at_ms)
     return own
@@ -39,7 +38,7 @@ def fold(view: View, events: Sequence[ev.AgentEvent], at_ms: int) -> View:
 
 def replayed(view: View, log: Iterable[tuple[ev.AgentEvent, int]]) -> View:
     """The view after these events, each with its time. Raises IllegalTransition."""
-    own = copy(view)
+    own = replace(view)
     for event, at_ms in log:
         _take(own, event, at_ms)
     return own

@@ -77,13 +77,13 @@ def rows(before: View, view: View, events: Sequence[ev.AgentEvent], at_ms: int) 
             actions[name] = None
         if (make := _ROWS.get(kind)) is not None:
             found.append(make(view, event, seq, at_ms))
-        if isinstance(event, _OF_WAITS):
+        if kind is ev.AttemptEnded:
+            found += _ended_processes(before, view, event)  # type: ignore[arg-type]
+        elif isinstance(event, _OF_WAITS):
             waits[event.wait] = None
             wait = view.wait(event.wait)
             if wait is not None and wait.action is not None:
                 actions[wait.action] = None
-        elif isinstance(event, ev.AttemptEnded):
-            found += _ended_processes(before, view, event)
     if view.budgets.limits is not UNLIMITED:
         found += budget_rows(before, view, events)
     for name in actions:

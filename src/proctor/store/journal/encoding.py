@@ -249,12 +249,13 @@ def all_event_cells(events: Sequence[Event], seq: int, fence: int) -> list[Event
         if event.at is not last:
             last, at = event.at, microseconds(event.at)
         body, name, kind = event.body, event.event_id, event.kind
-        if type(name) is not str or type(kind) is not str or not _is_usual(name + kind):
-            name, kind = text(name), text(kind)
-        found.append((
-            number, name, kind, integer(event.version), fence, at,
-            text(body.text) if type(body) is Encoded else json_object(body),
-        ))  # fmt: skip
+        encoded = body.text if type(body) is Encoded else json_object(body)
+        usual = type(name) is type(kind) is type(encoded) is str and _is_usual(
+            name + kind + encoded
+        )
+        if not usual:
+            name, kind, encoded = text(name), text(kind), text(encoded)
+        found.append((number, name, kind, integer(event.version), fence, at, encoded))
     return found
 
 
