@@ -7,6 +7,7 @@ from tests.scenarios.agent.places import agents, appended
 from tests.scenarios.agent.test_at_once import Steps
 
 from proctor.agent.core.budgets import Limits
+from proctor.agent.driving.snapshots import load_snapshot
 from proctor.agent.setup import Timing
 from proctor.agent.tools import (
     Effect,
@@ -134,3 +135,15 @@ def test_a_run_that_never_sleeps_hears_of_its_cancel(place, socket):
             assert view.state == "cancelled"
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_a_run_that_never_waits_keeps_its_snapshots_all_the_same(place, socket):
+    async def scenario():
+        policy = lambda task: Steps(300, [ToolCall("c1", "now", {})])  # noqa: E731
+        async with agents(place, socket, tools=[Now()], policy=policy) as found:
+            run_id = await found.submit("g")
+            view = await found.drive(run_id)
+            kept = await load_snapshot(found.setup.journal, run_id)
+            assert 1_000 <= kept.version < view.version
+
+    asyncio.run(scenario())

@@ -21,6 +21,7 @@ from proctor.agent.driving.seam import said
 from proctor.agent.driving.settling import ask_unknown
 from proctor.agent.driving.snapshots import is_due, keep_snapshot
 from proctor.agent.driving.turns import LEFT, next_turn
+from proctor.agent.driving.waiting import came_in, only_waits, stays
 from proctor.agent.setup import Hub, Setup
 from proctor.kernel.errors import ProctorError, StorageError
 from proctor.kernel.faults import fault_point
@@ -175,11 +176,13 @@ class Coordinator:
                     self._look_up(desk)
                 if desk.recorder.backlog > _BACKLOG:
                     await desk.recorder.flush()
+                if only_waits(desk):
+                    await self._sleep(desk)
                 continue
             await desk.recorder.flush()
             if self._leaving:
                 continue
-            if not desk.woken and not desk.mail and not _stays(desk):
+            if not desk.woken and not desk.mail and not stays(desk):
                 break
             await self._sleep(desk)
         await self._leave(desk)
@@ -230,8 +233,9 @@ class Coordinator:
         return True
 
     async def _snapshot(self, desk: Desk, *, leaving: bool) -> None:
-        if desk.recorder.pending or not is_due(desk.view.version, desk.kept_at, leaving=leaving):
+        if not is_due(desk.view.version, desk.kept_at, leaving=leaving):
             return
+        await desk.recorder.flush()  # a run whose tools wait for nothing always has something new
         fault_point("agent.snapshot.begin")
         await keep_snapshot(self._setup.journal, desk.view, desk.recorder.lease.fence)
         desk.kept_at = desk.view.version
@@ -240,7 +244,7 @@ class Coordinator:
     async def _sleep(self, desk: Desk) -> None:
         """Until something comes in, a timer is due, or it is time to look into the inbox."""
         desk.woken = False
-        if _came_in(desk) or desk.mail:
+        if came_in(desk) or desk.mail:
             return
         desk.alarm.by(self._setup.clock.monotonic() + self._pause_s(desk))
         await desk.sleep()
@@ -294,14 +298,3 @@ class Coordinator:
             desk.recorder.must(
                 cmd.EndAttempt(action.id, action.attempts, action.fence, "lost", text)
             )
-
-
-def _stays(desk: Desk) -> bool:
-    """Whether there is something to stay for. A run that cleans up is held until the end of its
-    time, or everybody who looks would claim it again."""
-    under_way = desk.busy or desk.dispatcher.stays() or _came_in(desk)
-    return under_way or desk.view.state == "finishing"
-
-
-def _came_in(desk: Desk) -> bool:
-    return bool(desk.attempts or desk.replies or desk.commands or desk.judged)
