@@ -10,11 +10,12 @@ from typing import Any
 from proctor.agent.core import commands as cmd
 from proctor.agent.core import decide_actions as actions
 from proctor.agent.core import decide_ending as ending
+from proctor.agent.core import decide_turns as turns
 from proctor.agent.core import decide_waits as waits
 from proctor.agent.core import events as ev
-from proctor.agent.core.budgets import NOTHING, Cost, flaw
+from proctor.agent.core.budgets import flaw
 from proctor.agent.core.deaths import BY_RUNTIME, GIVEN_UP, told
-from proctor.agent.core.deciding import Decision, cannot, effects_of, op_key, refuse
+from proctor.agent.core.deciding import Decision, cannot, effects_of, refuse
 from proctor.agent.core.evolve import fold
 from proctor.agent.core.view import View
 from proctor.kernel.agent_states import RUN
@@ -155,110 +156,6 @@ def _diverge(view: View, command: cmd.Diverge, now_ms: int) -> Decision:
     return (diverged, *old, wait)
 
 
-# --- turns
-
-
-def _request_turn(view: View, command: cmd.RequestTurn, now_ms: int) -> Decision:
-    if (refusal := _no_turn(view, command.reserve)) is not None:
-        return refusal
-    number = len(view.turns) + 1
-    return (ev.TurnRequested(number, command.reserve.to_json(), command.assembled),)
-
-
-def _no_turn(view: View, reserve: Cost) -> cmd.Refusal | None:
-    """Why no turn can be asked for now, or None."""
-    if view.state != "running":
-        return refuse("state", f"the run is {view.state}")
-    if view.cancel is not None:
-        return refuse("cancelled", "the run was cancelled")
-    if view.open_turn is not None:
-        return refuse("blocked", f"turn {view.open_turn.number} is open")
-    if blockers := actions.unresolved(view):
-        return refuse("blocked", "open: " + ", ".join(blockers))
-    problem = flaw(reserve) or view.budgets.problem(reserve)
-    if problem or (left := view.budgets.exhausted):
-        return refuse("budget", problem or f"budget {left} is spent")
-    return None
-
-
-def _reply(view: View, command: cmd.Reply, now_ms: int) -> Decision:
-    turn = view.open_turn
-    if turn is None or turn.number != command.turn:
-        return refuse("late", f"turn {command.turn} is not open")
-    return _taken_up(view, command.turn, command)
-
-
-def _take_turn(view: View, command: cmd.TakeTurn, now_ms: int) -> Decision:
-    if (refusal := _no_turn(view, command.reserve)) is not None:
-        return refusal
-    return _taken_up(view, len(view.turns) + 1, command, command.assembled)
-
-
-def _taken_up(
-    view: View, number: int, said: cmd.Reply | cmd.TakeTurn, assembled: cmd.Json | None = None
-) -> Decision:
-    """A reply and what it asks for."""
-    ids = [call.call_id for call in said.calls]
-    if len(set(ids)) != len(ids) or not all(ids):
-        return refuse("key", "every call of a turn needs an id of its own")
-    calls = tuple(
-        [{"call_id": c.call_id, "tool": c.tool, "arguments": c.arguments} for c in said.calls]
-    )
-    cost = said.cost
-    if flaw(cost):  # it cannot be reckoned with: what was reserved counts as spent
-        held = view.budgets.open.get(f"t{number}", NOTHING)
-        cost = said.reserve if isinstance(said, cmd.TakeTurn) else held
-    spent = cost.to_json()
-    events: list[ev.AgentEvent] = [ev.TurnReplied(number, said.text, calls, spent, assembled or {})]
-    closed = view.cancel is not None or view.state == "finishing"
-    count = len(view.actions)
-    for call in said.calls:
-        problem = "the run was ended before it could be executed" if closed else call.problem
-        if problem is not None:
-            events.append(ev.CallRefused(number, call.call_id, call.tool, problem))
-            continue
-        count += 1
-        events.append(_accepted(view, call, f"a{count}", number))
-    return tuple(events)
-
-
-def _accepted(
-    view: View, call: cmd.ProposedCall, action: str, turn: int, compensates: str | None = None
-) -> ev.ActionAccepted:
-    return ev.ActionAccepted(
-        action,
-        turn,
-        call.call_id,
-        call.tool,
-        call.tool_version,
-        call.effect,
-        op_key(view.run_id, action, call.tool, call.arguments),
-        tuple([(str(access.mode), access.path) for access in call.resources]),
-        call.max_attempts,
-        compensates,
-        None if compensates is None else call.arguments,
-    )
-
-
-def _compensate(view: View, command: cmd.Compensate, now_ms: int) -> Decision:
-    action = view.action(command.action)
-    if view.state != "finishing" or action is None or action.effects != "done":
-        return refuse("state", f"{command.action} is nothing to compensate")
-    if any(other.compensates == action.id for other in view.actions):
-        return refuse("state", f"{action.id} is compensated already")
-    if command.call.problem is not None:
-        return refuse("state", command.call.problem)
-    number = f"a{len(view.actions) + 1}"
-    return (_accepted(view, command.call, number, 0, action.id),)
-
-
-def _close_turn(view: View, command: cmd.CloseTurn, now_ms: int) -> Decision:
-    turn = view.open_turn
-    if turn is None or turn.number != command.turn:
-        return refuse("late", f"turn {command.turn} is not open")
-    return (ev.TurnClosed(command.turn, command.reason, command.estimated),)
-
-
 # --- the candidate
 
 
@@ -297,11 +194,11 @@ _RULES: dict[type[cmd.Command], Callable[[View, Any, int], Decision]] = {
     cmd.ChangeConfig: _change_config,
     cmd.Revise: _revise,
     cmd.Diverge: _diverge,
-    cmd.RequestTurn: _request_turn,
-    cmd.Reply: _reply,
-    cmd.TakeTurn: _take_turn,
-    cmd.CloseTurn: _close_turn,
-    cmd.Compensate: _compensate,
+    cmd.RequestTurn: turns.request_turn,
+    cmd.Reply: turns.reply,
+    cmd.TakeTurn: turns.take_turn,
+    cmd.CloseTurn: turns.close_turn,
+    cmd.Compensate: turns.compensate,
     cmd.GiveCandidate: _give_candidate,
     cmd.Judge: _judge,
     cmd.OpenWait: waits.open_wait,

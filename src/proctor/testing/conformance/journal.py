@@ -10,7 +10,8 @@ from proctor.testing.conformance.journal_append import AppendCases
 from proctor.testing.conformance.journal_inbox import InboxCases
 from proctor.testing.conformance.journal_leases import LeaseCases
 from proctor.testing.conformance.journal_reading import ReadingCases
+from proctor.testing.conformance.journal_rows import RowCases
 
 
-class JournalConformance(AppendCases, LeaseCases, InboxCases, ReadingCases):
+class JournalConformance(AppendCases, RowCases, LeaseCases, InboxCases, ReadingCases):
     """All cases."""
