@@ -15,6 +15,7 @@ from proctor.agent.core.decide_actions import holders
 from proctor.agent.core.evolve import fold, replayed
 from proctor.agent.core.locks import Access, LockTable, Mode
 from proctor.agent.core.projection import rows
+from proctor.agent.core.sequence import Sequence32
 from proctor.agent.core.showing import next_moves
 from proctor.agent.core.view import View
 from proctor.agent.driving.snapshots import from_json, to_json
@@ -243,6 +244,8 @@ def as_json(view: View) -> str:
 
 
 def _plain(value):
+    if isinstance(value, Sequence32):
+        return [_plain(item) for item in value]
     if hasattr(value, "__struct_fields__"):
         return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, dict):

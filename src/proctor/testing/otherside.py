@@ -25,6 +25,9 @@ from typing import Any
 
 from proctor.kernel import jsontext
 
+LONGEST_LINE = 2**28
+"""Bytes of a request or an answer: its log of all effects can be long."""
+
 
 class OtherSide:
     """The state of one other side."""
@@ -64,7 +67,7 @@ class OtherSide:
 
 async def ask(socket: str, request: dict[str, Any]) -> dict[str, Any]:
     """One request over a connection of its own. Raises ConnectionError when there is no answer."""
-    reader, writer = await asyncio.open_unix_connection(socket)
+    reader, writer = await asyncio.open_unix_connection(socket, limit=LONGEST_LINE)
     try:
         writer.write(jsontext.dumps(request).encode() + b"\n")
         await writer.drain()
@@ -91,7 +94,7 @@ def ask_now(socket: str, request: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _main(socket: str) -> None:
-    server = await asyncio.start_unix_server(OtherSide().serve, socket)
+    server = await asyncio.start_unix_server(OtherSide().serve, socket, limit=LONGEST_LINE)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     async with server:
