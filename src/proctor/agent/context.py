@@ -60,13 +60,15 @@ class Told(Sequence[Message]):
     """A conversation up to one moment. Its messages are made when somebody looks at them."""
 
     def __init__(
-        self, kept: "Conversation", view: View, items: int, settled: int, length: int
+        self, kept: "Conversation", view: View, items: int, settled: int, length: int, replies: int
     ) -> None:
         self._kept = kept
         self._view = view
         self._items = items  # the first of the view's items are settled: they give …
         self._settled = settled  # … so many messages
         self._length = length
+        self.replies = replies
+        """How many of its messages are the policy's."""
         self._made: list[Message] | None = None
 
     def __len__(self) -> int:
@@ -110,6 +112,7 @@ class Conversation:
         self._items_made = 0
         self._items = 0  # settled, and counted
         self._length = 1  # the goal
+        self._replies = 0
 
     def of(self, view: View) -> Told:
         """The conversation in the form of chat completions: the goal, messages, turns with calls
@@ -117,10 +120,16 @@ class Conversation:
         not older."""
         items, count = view.items, len(view.items)
         while self._items < count and _is_settled(view, item := items[self._items]):
-            self._length += _length(view, item)
+            length = _length(view, item)
+            self._length += length
+            self._replies += item[0] == "turn" and length > 0
             self._items += 1
-        open_ = sum([_length(view, items[place]) for place in range(self._items, count)])
-        return Told(self, view, self._items, self._length, self._length + open_)
+        length, replies = self._length, self._replies
+        for place in range(self._items, count):
+            more = _length(view, items[place])
+            length += more
+            replies += items[place][0] == "turn" and more > 0
+        return Told(self, view, self._items, self._length, length, replies)
 
     def settled(self, view: View, items: int, length: int) -> list[Message]:
         """The messages of the first `items` of the view, which are settled; `length` of them."""

@@ -22,11 +22,13 @@ class Proposal(Struct, frozen=True):
 
 
 class TurnContext(Struct, frozen=True):
-    """Which turn is asked for (from 1) of which run; `left_steps` of its budget, None unlimited."""
+    """Which turn is asked for (from 1) of which run; `left_steps` of its budget, None unlimited.
+    `replied`: how many turns before it had a reply, None if that was not counted."""
 
     run_id: str
     turn: int
     left_steps: int | None = None
+    replied: int | None = None
 
 
 class Policy(ABC):
@@ -75,15 +77,17 @@ class ScriptedPolicy(Policy):
         self._end = end
 
     def at_once(self, messages: Sequence[Message], context: TurnContext) -> Proposal | None:
-        step = self._step(messages)
+        step = self._step(messages, context)
         return step if isinstance(step, Proposal) else None
 
-    def _step(self, messages: Sequence[Message]) -> Step:
-        replied = sum(1 for message in messages if message["role"] == "assistant")
+    def _step(self, messages: Sequence[Message], context: TurnContext) -> Step:
+        replied = context.replied
+        if replied is None:
+            replied = sum(1 for message in messages if message["role"] == "assistant")
         return self._steps[replied] if replied < len(self._steps) else Proposal(self._end)
 
     async def propose(self, messages: Sequence[Message], context: TurnContext) -> Proposal:
-        step = self._step(messages)
+        step = self._step(messages, context)
         if isinstance(step, Proposal):
             return step
         made = step(messages)

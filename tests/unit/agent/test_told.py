@@ -28,6 +28,7 @@ def test_its_length_is_known_before_it_is_made_and_it_says_what_a_fresh_look_say
     for view in grown(40):
         told = kept.of(view)
         assert len(told) == len(messages(view))
+        assert told.replies == len([m for m in messages(view) if m["role"] == "assistant"])
         assert list(told) == messages(view)
         assert told[-1] == messages(view)[-1]
         assert told[1:3] == messages(view)[1:3]

@@ -56,7 +56,7 @@ async def next_turn(desk: Desk) -> bool:
     reserve = _at_least_a_step(reserve)
     left = view.budgets.left.steps
     left = None if left is None else left - reserve.steps
-    context = TurnContext(view.run_id, len(view.turns) + 1, left)
+    context = TurnContext(view.run_id, len(view.turns) + 1, left, given.replies)
     known = _at_once(desk, given, context)
     if isinstance(known, Proposal):
         return _take(desk, reserve, given, known)
