@@ -432,3 +432,24 @@ def test_a_subtask_that_fails_does_not_end_its_parents_driver(place, socket):
             assert (await found.view(child)).trouble.startswith("RuntimeError: no such policy; ")
 
     asyncio.run(scenario())
+
+
+class Echo(Policy):
+    """Fails with words that the runtime has too, as an error of somebody's server may."""
+
+    def __init__(self, words):
+        self._words = words
+
+    async def propose(self, messages, context):
+        raise ConnectionError(self._words)
+
+
+@pytest.mark.parametrize("words", ["the worker that asked was lost", "the run was handed over"])
+def test_a_policy_that_fails_in_the_runtimes_own_words_has_failed(place, socket, words):
+    async def scenario():
+        async with agents(place, socket, policy=lambda task: Echo(words)) as found:
+            view = await found.drive(await found.submit("g"))
+            assert (view.state, view.aim_reason) == ("failed", f"no reply: {words}")
+            assert len(view.turns) == found.setup.max_failed_turns
+
+    asyncio.run(scenario())

@@ -6,7 +6,7 @@ import pytest
 from tests.scenarios.agent.conftest import KINDS
 from tests.scenarios.agent.places import agents, appended, consistent, said
 from tests.scenarios.agent.test_answers import scripted, turn
-from tests.scenarios.agent.test_called_away import CarefulSender
+from tests.scenarios.agent.test_called_away import CarefulSender, cancelled_while_looking
 from tests.scenarios.agent.test_commands import command
 from tests.scenarios.agent.test_endings import Door, bodies, gate
 
@@ -75,12 +75,13 @@ def test_a_cancel_at_the_end_of_a_long_inbox_starts_nothing(place, socket):
             agents(place, socket, policy=policy, tools=[tool]) as other,
         ):
             run_id = await found.submit("g")
-            driver = asyncio.create_task(found.drive(run_id))
-            await tool.look.reached.wait()
-            told = await filled(other, run_id)
-            await other.cancel(run_id)
-            tool.look.opened.set()
-            view = await driver
+            told = []
+
+            async def fill_and_cancel():
+                told.extend(await filled(other, run_id))
+                await other.cancel(run_id)
+
+            view = await cancelled_while_looking(found, tool, run_id, fill_and_cancel())
             assert (view.state, tool.sent, texts(view)) == ("cancelled", [], told)
             await consistent(found, run_id)
 

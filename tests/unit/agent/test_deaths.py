@@ -7,7 +7,7 @@ from proctor.agent.core import commands as cmd
 from proctor.agent.core.deaths import MOST_RETRIES
 from proctor.agent.core.showing import next_moves
 from proctor.agent.driving.probation import Probation, is_suspect
-from proctor.agent.driving.turns import LEFT, LOST, failed_turns
+from proctor.agent.driving.turns import failed_turns
 from proctor.store.journal.contract import RunRow
 from proctor.testing.clock import FakeClock
 
@@ -78,12 +78,11 @@ def test_progress_starts_the_count_anew_and_too_many_stay(step):
     assert (run.view.deaths, held.view.deaths) == (0, MOST_RETRIES + 1)
 
 
-@pytest.mark.parametrize("text", [LOST, LEFT])
-def test_turns_that_a_worker_left_say_nothing_about_the_policy(text):
+def test_turns_that_a_worker_left_say_nothing_about_the_policy():
     run = Run()
-    for reason in ("an error", text, "an error", text):
+    for abandoned in (False, True, False, True):
         run.do(cmd.RequestTurn())
-        run.do(cmd.CloseTurn(len(run.view.turns), reason))
+        run.do(cmd.CloseTurn(len(run.view.turns), "the same words", abandoned=abandoned))
     assert failed_turns(run.view) == 2
 
 

@@ -113,11 +113,12 @@ class TakeTurn(Command, frozen=True, gc=False):
 
 
 class CloseTurn(Command, frozen=True, gc=False):
-    """`estimated` False: it is known that nothing was spent."""
+    """`estimated` False: it is known that nothing was spent. `abandoned`: see `TurnClosed`."""
 
     turn: int
     reason: str
     estimated: bool = True
+    abandoned: bool = False
 
 
 class GiveCandidate(Command, frozen=True, gc=False):

@@ -111,4 +111,4 @@ def close_turn(view: View, command: cmd.CloseTurn, now_ms: int) -> Decision:
     turn = view.open_turn
     if turn is None or turn.number != command.turn:
         return refuse("late", f"turn {command.turn} is not open")
-    return (ev.TurnClosed(command.turn, command.reason, command.estimated),)
+    return (ev.TurnClosed(command.turn, command.reason, command.estimated, command.abandoned),)

@@ -180,7 +180,12 @@ def _turn_replied(view: View, event: ev.TurnReplied, at_ms: int) -> Changes:
 
 
 def _turn_closed(view: View, event: ev.TurnClosed, at_ms: int) -> Changes:
-    turn = replace(_open_turn(view, event.turn), state="closed", reason=event.reason)
+    turn = replace(
+        _open_turn(view, event.turn),
+        state="closed",
+        reason=event.reason,
+        abandoned=event.abandoned,
+    )
     cost = None if event.estimated else Cost()
     return {
         "turns": view.turns.replace(event.turn - 1, turn),

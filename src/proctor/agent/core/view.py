@@ -1,8 +1,7 @@
 """The current view of a run: what the log amounts to now. A value; `evolve` makes the next one."""
 
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
@@ -84,7 +83,7 @@ class WaitView(Struct, frozen=True, gc=False):
 
 class TurnView(Struct, frozen=True, gc=False):
     """One request to the policy. `state`: open, replied, closed. `outcomes` has an entry for each
-    call: `("action", id)` or `("refused", reason)`."""
+    call: `("action", id)` or `("refused", reason)`. `abandoned`: as in `TurnClosed`."""
 
     number: int
     state: str = "open"
@@ -92,6 +91,7 @@ class TurnView(Struct, frozen=True, gc=False):
     calls: tuple[Json, ...] = ()
     outcomes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     reason: str = ""
+    abandoned: bool = False
 
 
 class CancelView(Struct, frozen=True, gc=False):
@@ -156,20 +156,11 @@ class View(Struct, frozen=True, gc=False):
 
     def action(self, action_id: str) -> ActionView | None:
         """The action of this id, or None."""
-        actions = self.actions
-        try:
-            index = int(action_id[1:]) - 1
-            place = index - actions.before
-            # Nearly always it is a new one.
-            found: ActionView = actions.tail[place] if place >= 0 else actions[index]
-        except (ValueError, IndexError):
-            return None
-        return found if found.id == action_id else None
+        return _named(self.actions, action_id)
 
     def wait(self, wait_id: str) -> WaitView | None:
         """The wait of this id, or None."""
-        index = _number(wait_id, "w")
-        return self.waits[index] if index < len(self.waits) else None
+        return _named(self.waits, wait_id)
 
     def turn(self, number: int) -> TurnView | None:
         """The turn of this number (from 1), or None."""
@@ -205,17 +196,15 @@ class View(Struct, frozen=True, gc=False):
         return last if last is not None and last.state == "open" else None
 
 
-_NOWHERE = 10**18
+N = TypeVar("N", ActionView, WaitView)
 
 
-def _number(given: str, letter: str) -> int:
-    """The index that an id such as `a12` names; beyond every sequence for any other text."""
-    return _parsed(given, letter) if len(given) <= 16 else _NOWHERE
-
-
-@lru_cache(maxsize=4096)
-def _parsed(given: str, letter: str) -> int:
-    digits = given[1:]
-    if not given.startswith(letter) or not digits.isascii() or not digits.isdecimal():
-        return _NOWHERE
-    return _NOWHERE if digits.startswith("0") else int(digits) - 1
+def _named(items: Sequence32[N], name: str) -> N | None:
+    """The item that an id such as `a12` names: the twelfth; None for any other text."""
+    try:
+        index = int(name[1:]) - 1
+        place = index - items.before
+        found: N = items.tail[place] if place >= 0 else items[index]  # nearly always a new one
+    except (ValueError, IndexError):
+        return None
+    return found if found.id == name else None

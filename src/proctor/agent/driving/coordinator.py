@@ -20,7 +20,7 @@ from proctor.agent.driving.recovery import settle_in, take_over
 from proctor.agent.driving.seam import said
 from proctor.agent.driving.settling import ask_unknown
 from proctor.agent.driving.snapshots import is_due, keep_snapshot
-from proctor.agent.driving.turns import LEFT, next_turn
+from proctor.agent.driving.turns import next_turn
 from proctor.agent.driving.waiting import came_in, only_waits, stays
 from proctor.agent.setup import Hub, Setup
 from proctor.kernel.errors import ProctorError, StorageError
@@ -283,7 +283,8 @@ class Coordinator:
         if desk.turn is not None and turn is not None:
             desk.turn.cancel()
             desk.turn = None
-            desk.recorder.apply(cmd.CloseTurn(turn.number, LEFT))
+            reason = "the run was handed over"
+            desk.recorder.apply(cmd.CloseTurn(turn.number, reason, abandoned=True))
         for action in desk.view.unfinished("running"):
             await desk.dispatcher.stop(action.id, lambda answer, means: None)
         clock = self._setup.clock

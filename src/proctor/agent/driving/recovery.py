@@ -15,7 +15,7 @@ from proctor.agent.driving.desk import Desk
 from proctor.agent.driving.intake import revision_of, take_in
 from proctor.agent.driving.seam import call
 from proctor.agent.driving.stopping import control_groups, still_ours, stop_groups
-from proctor.agent.driving.turns import LOST, final_text
+from proctor.agent.driving.turns import final_text
 from proctor.environments import tracking
 from proctor.kernel.faults import fault_point
 
@@ -66,7 +66,8 @@ async def _hold_back(desk: Desk) -> None:
 def _close_turn(desk: Desk) -> None:
     turn = desk.view.open_turn
     if turn is not None:
-        desk.recorder.must(cmd.CloseTurn(turn.number, LOST))
+        reason = "the worker that asked was lost"
+        desk.recorder.must(cmd.CloseTurn(turn.number, reason, abandoned=True))
 
 
 def _check_budget(desk: Desk) -> None:

@@ -11,8 +11,6 @@ from proctor.agent.driving.seam import awaited, call, is_given, said
 from proctor.agent.policy import Policy, Proposal, TurnContext
 from proctor.kernel.faults import fault_point
 
-LOST, LEFT = "the worker that asked was lost", "the run was handed over"
-
 
 def final_text(view: View) -> str | None:
     """The candidate that the last turn gave and nobody has taken up yet, or None."""
@@ -31,7 +29,7 @@ def failed_turns(view: View) -> int:
         turn = view.turns[index]
         if turn.state != "closed":
             break
-        count += turn.reason not in (LOST, LEFT)
+        count += not turn.abandoned
     return count
 
 

@@ -20,7 +20,9 @@ def only_waits(desk: Desk) -> bool:
         return False
     if not view.open_actions:
         return desk.turn is not None
-    return len(view.open_actions) == len(desk.dispatcher.running)
+    running = desk.dispatcher.running
+    open_ = view.open_actions
+    return len(open_) == len(running) and all(action_id in running for action_id in open_)
 
 
 def came_in(desk: Desk) -> bool:

@@ -26,8 +26,6 @@ from proctor.testing.conformance.journal_base import (
     version_of,
 )
 
-HOSTILE = "a\0b \ud800 \U0001f600 ' \" ; DROP TABLE event; -- %s ? \\ \r\n\u2028"
-
 
 class AppendCases(JournalCases):
     """Compare, swap, recognise, refuse."""

@@ -142,11 +142,13 @@ class TurnReplied(AgentEvent, frozen=True, gc=False):
 
 @kind("turn.closed")
 class TurnClosed(AgentEvent, frozen=True, gc=False):
-    """No reply will come. `estimated`: the whole reservation counts as its cost."""
+    """No reply will come. `estimated`: the whole reservation counts as its cost. `abandoned`: the
+    worker that asked was lost or has left, which says nothing about the policy."""
 
     turn: int
     reason: str
     estimated: bool = True
+    abandoned: bool = False
 
 
 # --- cancelling
